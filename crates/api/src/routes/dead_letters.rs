@@ -1,17 +1,17 @@
 //! `GET /api/dead-letters`: the tasks that wait for a person, the newest first; `/groups`: the same by cause.
 
 use super::answer::Answer;
-use super::list::{declared_name, labels_of, limit_of};
+use super::list::{labels_of, limit_of};
 use crate::app_state::Api;
 use crate::caller::Authenticated;
-use crate::cursor;
 use crate::query::Params;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::http::Page;
 use counterstep_kernel::dead_letters::{Selection, groups};
 use counterstep_kernel::ports::{FailureFilter, TaskQuery};
-use counterstep_operations::{Refused, invalid, task_view};
+use counterstep_operations::filters::declared_name;
+use counterstep_operations::{Refused, cursor, invalid, task_view};
 
 pub(super) async fn get(
     api: web::Data<Api>,
@@ -26,7 +26,9 @@ pub(super) async fn get(
         .collect::<Result<_, _>>()?;
     let mut query = TaskQuery {
         tenant: Some(caller.tenant.clone()),
-        task_type: params.get("type").map(|name| declared_name(&api, name)),
+        task_type: params
+            .get("type")
+            .map(|name| declared_name(&api.engine, name)),
         statuses: statuses.clone(),
         // One more than is shown, to know whether there is a next page.
         limit: limit + 1,
@@ -65,7 +67,9 @@ pub(super) async fn by_cause(
     let statuses = parked.filter(|it| asked.is_empty() || asked.contains(it));
     let selection = Selection {
         tenant: caller.tenant.clone(),
-        task_type: params.get("type").map(|name| declared_name(&api, name)),
+        task_type: params
+            .get("type")
+            .map(|name| declared_name(&api.engine, name)),
         statuses: statuses.copied().collect(),
         labels: labels_of(&params)?,
         failure: FailureFilter::default(),

@@ -3,7 +3,7 @@
 
 use super::address::task_id;
 use super::answer::Answer;
-use super::list::{declared_name, labels_of, status_of};
+use super::list::{labels_of, status_of};
 use crate::app_state::Api;
 use crate::caller::Authenticated;
 use crate::events::{ChangeStream, EventStream, Filter};
@@ -14,6 +14,7 @@ use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use actix_web::{HttpRequest, HttpResponse, web};
 use bytes::Bytes;
 use counterstep_contracts::AuditSeq;
+use counterstep_operations::filters::declared_name;
 use futures::Stream;
 use std::convert::Infallible;
 
@@ -40,7 +41,9 @@ pub(super) async fn of_many(
     let params = Params::of_list(&request, &["type"], &["status", "label"])?;
     let statuses = params.all("status").map(status_of);
     let filter = Filter {
-        task_type: params.get("type").map(|name| declared_name(&api, name)),
+        task_type: params
+            .get("type")
+            .map(|name| declared_name(&api.engine, name)),
         statuses: statuses.collect::<Result<_, _>>()?,
         labels: labels_of(&params)?,
     };

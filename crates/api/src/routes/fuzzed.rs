@@ -1,13 +1,14 @@
 //! What must hold of the query strings and ranges that the routes read, for [`crate::fuzz`]. Must not
 //! parse anything itself.
 
-use super::list::{failure_of, id_at, labels_of, limit_of, status_of};
+use super::list::{failure_of, labels_of, limit_of, status_of};
 use super::result::{Part, part_of};
-use crate::cursor;
 use crate::query::Params;
 use actix_web::HttpRequest;
 use counterstep_contracts::{TaskId, Tenant};
 use counterstep_kernel::ports::{ChildQuery, TaskQuery};
+use counterstep_operations::cursor;
+use counterstep_operations::filters::id_at;
 use counterstep_steps::times::read_rfc3339;
 use uuid::Uuid;
 

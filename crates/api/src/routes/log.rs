@@ -5,10 +5,10 @@ use super::answer::Answer;
 use super::list::limit_of;
 use crate::app_state::Api;
 use crate::caller::Authenticated;
-use crate::cursor;
 use crate::query::Params;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_kernel::status::task_log;
+use counterstep_operations::cursor;
 
 pub(super) async fn get(
     api: web::Data<Api>,

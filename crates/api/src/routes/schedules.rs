@@ -6,14 +6,13 @@ use super::list::limit_of;
 use super::operation::body;
 use crate::app_state::Api;
 use crate::caller::Authenticated;
-use crate::cursor;
 use crate::query::Params;
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::ScheduleSpec;
 use counterstep_contracts::http::Page;
 use counterstep_kernel::ports::ScheduleQuery;
 use counterstep_kernel::schedule;
-use counterstep_operations::{Refused, invalid, schedule_view};
+use counterstep_operations::{Refused, cursor, invalid, schedule_view};
 
 /// Maximum number of due times of one answer.
 const MOST_UPCOMING: usize = 100;

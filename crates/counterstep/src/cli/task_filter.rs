@@ -57,40 +57,6 @@ impl TaskFilter {
     }
 }
 
-/// Which tasks of a parent a list shows.
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct ChildFilter {
-    /// Of this step only
-    #[arg(long)]
-    step: Option<String>,
-    /// In this state only; repeated: in one of these
-    #[arg(long, value_parser = status())]
-    status: Vec<TaskStatus>,
-    /// Maximum number of rows
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
-    limit: u32,
-    /// Continue where another page ended
-    #[arg(long)]
-    cursor: Option<String>,
-}
-
-impl ChildFilter {
-    /// As the API's parameters.
-    pub(super) fn query(&self) -> Vec<(&'static str, String)> {
-        let mut query = vec![("limit", self.limit.to_string())];
-        query.extend(self.step.clone().map(|value| ("step", value)));
-        let status = self.status.iter();
-        query.extend(status.map(|value| ("status", value.to_string())));
-        query.extend(self.cursor.clone().map(|value| ("cursor", value)));
-        query
-    }
-
-    /// Whether there may be others than these.
-    pub(super) const fn is_filtered(&self) -> bool {
-        self.step.is_some() || !self.status.is_empty() || self.cursor.is_some()
-    }
-}
-
 /// What else the list of all tasks is searched by.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Search {

@@ -9,14 +9,12 @@ use super::proposal::Caller;
 use super::remote::{Remote, runtime};
 use super::submit::{self, DownloadArgs, SubmitArgs};
 use super::table::{self, Look};
-use super::task_filter::{ChildFilter, Search, TaskFilter};
+use super::task_filter::{Search, TaskFilter};
 use super::times::shown;
 use super::trail;
 use counterstep_contracts::TaskId;
 use counterstep_contracts::children::ParentView;
-use counterstep_contracts::http::{
-    ChildSummary, Page, StepProgress, StepView, TaskSummary, TaskView,
-};
+use counterstep_contracts::http::{Page, StepProgress, StepView, TaskSummary, TaskView};
 use counterstep_contracts::operation::Declared;
 use counterstep_contracts::operation::shown::{Cell, Table, View};
 use counterstep_contracts::operation::webhooks::{ListWebhooks, SendWebhook};
@@ -67,13 +65,6 @@ enum TasksCommand {
     Show {
         /// Id of the task
         id: TaskId,
-    },
-    /// List the tasks that a task has submitted, by step and place
-    Children {
-        /// Id of the task
-        id: TaskId,
-        #[command(flatten)]
-        which: ChildFilter,
     },
     /// Show everything that happened to a task
     Audit {
@@ -150,10 +141,6 @@ pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
                 let task = remote.task(*id).await?;
                 out.show_text(&task, show)?
             }
-            TasksCommand::Children { id, which } => {
-                let page = remote.children(*id, &which.query()).await?;
-                out.show(&page, |page| children(page, which.is_filtered()))?
-            }
             TasksCommand::Webhooks { id, send } => {
                 let id = id.to_string();
                 match send {
@@ -206,22 +193,6 @@ fn list(page: &Page<TaskSummary>, is_filtered: bool) -> View {
         "labels",
     ];
     let table = Table::of("tasks", &heads, page.items.iter().map(row));
-    View::Table(table.page(is_filtered, page.next_cursor.as_deref()))
-}
-
-fn children(page: &Page<ChildSummary>, is_filtered: bool) -> View {
-    let row = |child: &ChildSummary| {
-        vec![
-            Cell::of(&child.step),
-            Cell::of(&child.place),
-            Cell::Task(child.task_id.to_string()),
-            Cell::of(&child.task_type),
-            Cell::of(&child.status),
-            Cell::text(child.failure.as_ref().map(|it| &*it.message)),
-        ]
-    };
-    let heads = ["step", "place", "task", "type", "status", "what went wrong"];
-    let table = Table::of("children", &heads, page.items.iter().map(row));
     View::Table(table.page(is_filtered, page.next_cursor.as_deref()))
 }
 
@@ -401,35 +372,5 @@ mod tests {
         assert_eq!(said(json!({"percent": 42})), "42%");
         let at = json!({"percent": 42, "message": "page 7\u{1b}[2J"});
         assert_eq!(said(at), "42% page 7\\u{1b}[2J");
-    }
-
-    #[test]
-    fn children_are_listed_with_what_went_wrong() {
-        let line = json!({
-            "task_id": CHILD, "task_type": "BookSeat", "step": "seats", "place": 7,
-            "status": "failed", "failure": {"class": "permanent", "message": "no seat is left"},
-        });
-        let page = json!({"items": [line], "next_cursor": "2.7.00"});
-        let look = Look {
-            width: None,
-            ..Look::here()
-        };
-        let text_of = |page, is_filtered| {
-            let page = serde_json::from_value(page).expect("a page");
-            look.text(&children(&page, is_filtered)).expect("rows")
-        };
-        let text = text_of(page, false);
-        for part in [
-            CHILD,
-            "seats",
-            "\t7\t",
-            "BookSeat",
-            "failed",
-            "no seat is left",
-        ] {
-            assert!(text.contains(part), "{part}: {text}");
-        }
-        assert!(text.ends_with("more: --cursor 2.7.00\n"), "{text}");
-        assert_eq!(text_of(json!({"items": []}), true), "No children match\n");
     }
 }

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 const GROUP: &str = "9f2c41d07be65a38";
 const TASK: &str = "01930d2c-6c4b-7d5e-8f00-0123456789ab";
-const OTHER: &str = "01930d2c-70aa-7e01-9c11-ba9876543210";
 const MADE: &str = "2026-11-20T18:00:00.000000Z";
 const CHANGED: &str = "2026-11-20T18:00:02.000000Z";
 
@@ -75,13 +74,6 @@ pub(super) fn signal_body() -> Value {
 
 pub(super) fn signal() -> Value {
     json!({ "task_id": TASK, "signal": "approval", "received_at": CHANGED })
-}
-
-pub(super) fn children() -> Value {
-    json!({ "items": [{
-        "task_id": OTHER, "task_type": "BookSeat", "step": "book", "place": 0, "status": "failed",
-        "failure": dead_letter().failure,
-    }]})
 }
 
 pub(super) fn log() -> Value {

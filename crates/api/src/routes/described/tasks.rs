@@ -7,9 +7,7 @@ use super::params::{
 };
 use crate::openapi::{CACHE_CONTROL, Header, Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
-use counterstep_contracts::http::{
-    ChildSummary, FAILURE_CLASSES, Page, SignalAnswer, TaskSummary, TaskView,
-};
+use counterstep_contracts::http::{FAILURE_CLASSES, Page, SignalAnswer, TaskSummary, TaskView};
 use counterstep_contracts::log::LogPage;
 use counterstep_contracts::operation::{Chapter, Param, TASK_ID};
 use serde_json::{Value, json};
@@ -42,7 +40,6 @@ const FAILURE_TEXT: Param = param(
     failure_text,
     "declined",
 );
-const STEP: Param = param("step", "Submitted by the step of this name", text, "render");
 const LOG_CURSOR: Param = param(
     "cursor",
     "The `cursor` of an earlier page: lines behind it",
@@ -135,20 +132,6 @@ pub(in super::super) const SIGNAL_POST: Operation = Operation::new(
     C::SignalTooLate,
     C::SignalTaken,
 ]);
-
-pub(in super::super) const CHILDREN: Operation = Operation::new(
-    "listChildren",
-    Chapter::Tasks,
-    "List the tasks that a task has submitted, by step and place",
-)
-.path(&[TASK_ID])
-.query(&[STEP, STATUS, LIMIT, CURSOR])
-.replies(&[Reply::json::<Page<ChildSummary>>(
-    200,
-    "A page; without `next_cursor` the last one",
-    examples::children,
-)])
-.problems(NO_SUCH_TASK);
 
 pub(in super::super) const LOG: Operation = Operation::new(
     "getLog",

@@ -9,7 +9,8 @@ use super::output::{OutputArgs, print};
 use super::remote::{Remote, runtime};
 use clap::{Arg, ArgGroup, ArgMatches, Args, Command, FromArgMatches};
 use counterstep_contracts::declaration::kebab_case;
-use counterstep_contracts::operation::{Command as Asks, Declared, Param};
+use counterstep_contracts::operation::shown::View;
+use counterstep_contracts::operation::{Command as Asks, Declared, Param, ShownFn};
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
 use flags::Field;
@@ -142,9 +143,30 @@ pub(super) async fn ask(
     body: Option<&Value>,
 ) -> Result<String, Exit> {
     let answer = remote.ask(&it.about, named, body).await?;
+    printed(out, it, body, &answer)
+}
+
+/// An answer as a command prints it; `body`: what was sent.
+fn printed(
+    out: &OutputArgs,
+    it: &Declared,
+    body: Option<&Value>,
+    answer: &[u8],
+) -> Result<String, Exit> {
+    // A filter may leave out all that there is.
+    let query = body.filter(|_| it.query.is_some());
+    let query = query.and_then(Value::as_object);
+    let is_filtered = query.is_some_and(|all| all.keys().any(|name| name != "limit"));
+    let shown = |shown: ShownFn| {
+        let mut view = shown(answer)?;
+        if let View::Table(table) = &mut view {
+            table.is_filtered |= is_filtered;
+        }
+        Ok(view)
+    };
     match it.output {
         None if out.is_json() => Ok(String::new()),
         None => Ok(format!("{}\n", it.about.answers)),
-        Some(_) => out.show_answer(&answer, it.shown),
+        Some(_) => out.show_answer(answer, it.shown.map(|of| move || shown(of))),
     }
 }
