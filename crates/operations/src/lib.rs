@@ -10,6 +10,7 @@ mod bulk;
 mod caller;
 pub mod cursor;
 mod cx;
+mod dead_letters;
 mod decisions;
 pub mod filters;
 mod keys;

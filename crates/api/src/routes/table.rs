@@ -3,8 +3,8 @@
 
 use super::described as about;
 use super::{
-    batch, bulk, dead_letters, docs, events, health, links, list, log, metrics, operation, result,
-    run_again, schedules, signals, submit, task, types,
+    batch, bulk, docs, events, health, links, metrics, operation, result, run_again, schedules,
+    signals, submit, task, types,
 };
 use crate::app_state::Api;
 use crate::caller::Authenticated;
@@ -112,13 +112,9 @@ const BY_HAND: &[Endpoint] = endpoints! {
     Post "/api/tasks/{id}" SUBMIT => submit::post, about::submitting::POST;
     Post "/api/tasks/{id}/signals/{name}" SUBMIT => signals::post, about::tasks::SIGNAL_POST;
     Post "/api/tasks/{id}/batch" SUBMIT => batch::post, about::submitting::BATCH;
-    Get "/api/tasks" READ => list::get, about::tasks::LIST;
-    Get "/api/tasks/{id}/log" READ => log::get, about::tasks::LOG;
     Get "/api/events" READ => events::of_many, about::events::OF_MANY;
     Get "/api/tasks/{id}/events" READ => events::of_task, about::events::OF_TASK;
     Post "/api/tasks/{id}/run-again" OPERATE => run_again::post, about::run_again::RUN_AGAIN;
-    Get "/api/dead-letters" READ => dead_letters::get, about::deciding::DEAD_LETTERS;
-    Get "/api/dead-letters/groups" READ => dead_letters::by_cause, about::bulk::GROUPS;
     Post "/api/bulk-operations" OPERATE => bulk::post, about::bulk::START;
     // Before the addresses whose names they could be taken for.
     Post "/api/tasks/{id}/result/{name}/link" READ => links::post, about::links::MAKE;
@@ -127,8 +123,6 @@ const BY_HAND: &[Endpoint] = endpoints! {
     Get "/api/links/{id}/{name}/{index}" SIGNED => links::get, about::links::FOLLOW_OF_LIST;
     Get "/api/tasks/{id}/result/{name}" READ => result::get, about::tasks::FILE_OF_FIELD;
     Get "/api/tasks/{id}/result/{name}/{index}" READ => result::get, about::tasks::FILE_OF_LIST;
-    Get "/api/schedules" READ => schedules::list, about::schedules::LIST;
-    Get "/api/schedules/{name}" READ => schedules::get, about::schedules::GET;
     Put "/api/schedules/{name}" OPERATE => schedules::put, about::schedules::PUT;
     Get "/api/task-types" READ => types::get, about::types::LIST;
     Get "/api/history" INSTALLATION => metrics::history, about::process::HISTORY;

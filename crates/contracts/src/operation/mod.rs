@@ -7,6 +7,7 @@ pub mod alerts;
 pub mod breakers;
 pub mod bulk;
 pub(crate) mod command;
+pub mod dead_letters;
 pub mod decisions;
 pub(crate) mod examples;
 pub mod keys;
@@ -27,7 +28,7 @@ pub mod workers;
 
 pub use about::About;
 pub use command::{Command, Flag, Takes};
-pub use query::{Cursor, Limit, QueryParam};
+pub use query::{Cursor, Limit, QueryParam, Time};
 pub use route::{Access, Chapter, Link, Param, TASK_LINKS, Verb};
 pub(crate) use target::text_target;
 pub use target::{BadTarget, TASK_ID, Target, text};
@@ -214,6 +215,7 @@ macro_rules! operations {
             $crate::operation::limits::ResetLimit,
             $crate::operation::task_types::DisableTaskType,
             $crate::operation::task_types::EnableTaskType,
+            $crate::operation::task_types::ListSlowSteps,
             $crate::operation::alerts::ListAlerts,
             $crate::operation::alerts::SendTestAlert,
             $crate::operation::alerts::ListAlertSecrets,
@@ -226,6 +228,8 @@ macro_rules! operations {
             $crate::operation::keys::MakeKey,
             $crate::operation::keys::RevokeKey,
             $crate::operation::keys::GetCaller,
+            $crate::operation::schedules::ListSchedules,
+            $crate::operation::schedules::GetSchedule,
             $crate::operation::schedules::DeleteSchedule,
             $crate::operation::schedules::PauseSchedule,
             $crate::operation::schedules::ResumeSchedule,
@@ -242,7 +246,11 @@ macro_rules! operations {
             $crate::operation::task_views::GetUndoPlan,
             $crate::operation::task_views::ExplainTask,
             $crate::operation::task_views::GetDeadLetter,
+            $crate::operation::task_lists::ListTasks,
             $crate::operation::task_lists::ListChildren,
+            $crate::operation::task_lists::GetLog,
+            $crate::operation::dead_letters::ListDeadLetters,
+            $crate::operation::dead_letters::GroupDeadLetters,
             $crate::operation::bulk::ListBulkOperations,
             $crate::operation::bulk::GetBulkOperation,
             $crate::operation::bulk::StopBulkOperation,

@@ -2,6 +2,8 @@
 //! request.
 
 use super::Operation;
+use crate::TaskStatus;
+use crate::http::FAILURE_CLASSES;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -63,22 +65,67 @@ impl JsonSchema for Limit {
     }
 }
 
-/// Where a page begins: what the answer with the page before it has named.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cursor(pub String);
+/// A text of a query, and its schema. What it has to be the function of the operation knows.
+macro_rules! query_text {
+    ($(#[$doc:meta])+ $name:ident, $schema:tt) => {
+        $(#[$doc])+
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct $name(pub String);
 
-impl JsonSchema for Cursor {
-    fn inline_schema() -> bool {
-        true
-    }
+        impl JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
 
-    fn schema_name() -> Cow<'static, str> {
-        "Cursor".into()
-    }
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "format": "cursor" })
-    }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!($schema)
+            }
+        }
+    };
+}
+
+query_text!(
+    /// Where a page begins: what the answer with the page before it has named.
+    Cursor,
+    { "type": "string", "format": "cursor" }
+);
+
+query_text!(
+    /// A time in RFC 3339.
+    Time,
+    { "type": "string", "format": "date-time" }
+);
+
+/// Tasks that wait for a person are in one of these states.
+pub(super) fn parked(_: &mut SchemaGenerator) -> Schema {
+    let all = TaskStatus::ALL.iter().filter(|it| it.is_parked());
+    let all: Vec<_> = all.map(|it| it.as_str()).collect();
+    json_schema!({ "type": "array", "items": { "type": "string", "enum": all } })
+}
+
+/// The schema of labels, each as `name=value`.
+#[must_use]
+pub fn labels_schema() -> Value {
+    let pattern = "^[a-z0-9][a-z0-9_.-]{0,63}=[^\\u0000-\\u001f\\u007f-\\u009f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ufeff]{1,63}$";
+    json!({
+        "type": "array",
+        "maxItems": 16,
+        "uniqueItems": true,
+        "items": { "type": "string", "pattern": pattern },
+    })
+}
+
+pub(super) fn labels(_: &mut SchemaGenerator) -> Schema {
+    Schema::try_from(labels_schema()).unwrap_or_default()
+}
+
+/// The classes of failures.
+pub(super) fn failure_classes(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "enum": FAILURE_CLASSES })
 }
 
 /// The parameters of an operation that reads, in the order of its input's fields.

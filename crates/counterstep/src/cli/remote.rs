@@ -5,9 +5,7 @@ use super::output::unreadable;
 use crate::client::http::{HttpError, OverHttp, bearer, encode};
 use crate::client::{Event, Options};
 use bytes::Bytes;
-use counterstep_contracts::http::{
-    Accepted, AuditTrail, Page, SignalAnswer, TaskSummary, TaskView,
-};
+use counterstep_contracts::http::{Accepted, AuditTrail, Page, SignalAnswer, TaskView};
 use counterstep_contracts::link::ResultLink;
 use counterstep_contracts::log::LogPage;
 use counterstep_contracts::operation::query::with_query;
@@ -273,11 +271,6 @@ impl Remote {
         query: &[(&str, String)],
     ) -> Result<Page<DeadLetter>, Exit> {
         self.read(self.get(&format!("/api/dead-letters?{}", joined(query))))
-            .await
-    }
-
-    pub(super) async fn list(&self, query: &[(&str, String)]) -> Result<Page<TaskSummary>, Exit> {
-        self.read(self.get(&format!("/api/tasks?{}", joined(query))))
             .await
     }
 

@@ -1,10 +1,12 @@
 //! Commands as the declarations say: one more operation is one more command, and what moves print is read.
 
+use super::super::submit::tests::scripted;
 use super::super::{ALL, command};
 use super::*;
 use counterstep_contracts::access::Role;
 use counterstep_contracts::commands::with_commands;
-use counterstep_contracts::operation::task_lists::ListChildren;
+use counterstep_contracts::operation::dead_letters::GroupDeadLetters;
+use counterstep_contracts::operation::task_lists::{ListChildren, ListTasks};
 use counterstep_contracts::operation::{About, Access, Chapter, Operation};
 use counterstep_contracts::operator::OperatorMove;
 use counterstep_contracts::{QueueName, TaskId};
@@ -301,6 +303,42 @@ fn a_list_is_printed_as_rows_with_where_it_goes_on() {
         let text = printed(&out, &list, Some(&query), br#"{"items":[]}"#);
         assert_eq!(text.expect("a text"), none);
     }
+}
+
+#[tokio::test]
+async fn a_list_that_looks_for_what_fits_goes_on_until_its_page_is_full() {
+    let page = |count: usize, next: &str| {
+        let task = json!({
+            "task_id": TASK, "task_type": "BookSeat", "status": "failed",
+            "created_at": "2026-11-20T18:00:00Z", "updated_at": "2026-11-20T18:00:02Z",
+        });
+        json!({"items": vec![task; count], "next_cursor": next}).to_string()
+    };
+    let (url, serving) = scripted(vec![
+        ("GET /api/tasks?failure_text=x%20y&limit=3 ", page(1, "c1")),
+        ("cursor=c1&failure_text=x%20y&limit=3 ", page(0, "c2")),
+        ("cursor=c2&", page(3, "c3")),
+    ]);
+    let list = Declared::of::<ListTasks>();
+    let query = json!({"failure_text": "x y", "limit": 3});
+    let (remote, out) = (Remote::at(&url), OutputArgs::default());
+    let text = ask(&remote, &out, &list, &[], Some(&query)).await;
+    let text = text.expect("rows");
+    assert_eq!(text.matches("BookSeat").count(), 4, "{text}");
+    assert!(text.ends_with("more: --cursor c3\n"), "{text}");
+    serving.join().expect("all was asked");
+}
+
+#[test]
+fn what_no_row_of_a_list_has_stands_below_it() {
+    let groups = Declared::of::<GroupDeadLetters>();
+    let found = json!({"groups": [], "counted": 0, "others": 7, "complete": false}).to_string();
+    let text = printed(&OutputArgs::default(), &groups, None, found.as_bytes());
+    assert_eq!(
+        text.expect("a text"),
+        "No dead letters\n7 more tasks in further groups\n\
+         older tasks were not looked at: give --type, --status or --label\n"
+    );
 }
 
 #[test]
