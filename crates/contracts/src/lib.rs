@@ -41,6 +41,7 @@ pub mod retry;
 pub mod run_again;
 pub mod schedule;
 pub mod settled;
+pub mod slow_steps;
 pub mod state;
 pub mod webhook;
 pub mod workers;

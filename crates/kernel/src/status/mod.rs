@@ -4,6 +4,7 @@
 pub mod health;
 pub(crate) mod observe;
 pub mod progress;
+pub mod slow_steps;
 pub mod task_log;
 pub(crate) mod traces;
 

@@ -158,6 +158,10 @@ async fn path_and_body(route: RouteView, own: &mut FullTenant<'_>) -> (String, V
             json!([{"key": "one", "request": note_of}]),
         ),
         ("GET", "/api/tasks/{id}/children") => (named(&parent(own).await), Value::Null),
+        ("GET", "/api/task-types/{id}/slow-steps") => {
+            own.task_in("write-note", "completed").await;
+            (named("write-note"), Value::Null)
+        }
         ("GET", "/api/tasks/{id}/log") => (named(&logging(own).await), Value::Null),
         ("GET", "/api/tasks/{id}/plan" | "/api/tasks/{id}/why") => {
             let id = own.task_in("asks-a-person", "dead_lettered").await;
