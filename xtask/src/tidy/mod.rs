@@ -11,6 +11,7 @@ mod links;
 mod map;
 mod markdown;
 mod mutants;
+mod packages;
 mod sleeps;
 mod sources;
 mod violation;
@@ -35,6 +36,7 @@ fn check() -> Found {
     found.extend(circles::check(&files)?);
     found.extend(glossary::check(&files)?);
     found.extend(image::check(&files)?);
+    found.extend(packages::check(&files)?);
     Ok(found)
 }
 
