@@ -28,13 +28,15 @@ pub(super) fn run(packages: &[Published]) -> Result<(), String> {
     // A new one: in a folder that is there already another user could exchange what is built.
     fs::create_dir(&folder).map_err(|error| failed(&folder, &error))?;
     let proof = Proof { folder };
-    proof.write(packages)?;
-    proof.build()?;
-    proof.serve()?;
+    let proved = proof
+        .write(packages)
+        .and_then(|()| proof.build(packages))
+        .and_then(|()| proof.serve());
+    proved.map_err(|why| format!("{why}; what was unpacked is in {}", proof.folder.display()))?;
     fs::remove_dir_all(&proof.folder).map_err(|error| failed(&proof.folder, &error))
 }
 
-/// The folder stays where it failed.
+/// A crate with the unpacked archives. Its folder stays where a part fails.
 struct Proof {
     folder: PathBuf,
 }
@@ -47,7 +49,8 @@ impl Proof {
         }
         for package in packages {
             let mut tar = command::at_top("tar");
-            tar.arg("-xzf")
+            // With the time of now: that of the archive is always the same, and cargo would take what a former proof has built.
+            tar.arg("-xzmf")
                 .arg(archive(package))
                 .arg("-C")
                 .arg(&unpacked);
@@ -73,11 +76,14 @@ impl Proof {
         command::run(&mut cargo)
     }
 
-    /// The crate, with its tests; and everything that was packed, with all features.
-    fn build(&self) -> Result<(), String> {
+    /// The crate, with its tests; and each package alone, as cargo builds it before it uploads it, and with all features.
+    fn build(&self, packages: &[Published]) -> Result<(), String> {
         self.cargo(&["build", "--package", NAME])?;
         // In the profile of the build: what both depend on is built once.
         self.cargo(&["test", "--profile", "dev", "--package", NAME])?;
+        for package in packages {
+            self.cargo(&["check", "--package", &package.name])?;
+        }
         self.cargo(&["check", "--workspace", "--all-features"])
     }
 
