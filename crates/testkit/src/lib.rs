@@ -2,8 +2,6 @@
 //! for Counterstep's own tests and for its users'.
 //!
 #![doc = include_str!("../README.md")]
-//!
-//! There is no fake store: SQLite and folders in a temporary folder are the fake.
 
 mod answers;
 pub mod clock;
