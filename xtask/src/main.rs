@@ -12,6 +12,7 @@ mod machine;
 mod mutants;
 mod oldest_sqlite;
 mod outside;
+mod publish;
 mod size;
 mod tally;
 mod test;
@@ -31,6 +32,9 @@ cargo xtask mutants [FILTER]
 cargo xtask examples        build and test the programs in examples/, with the versions of the workspace
 cargo xtask oldest-sqlite   test the store on the oldest SQLite that a user's other crates may choose
 cargo xtask dependencies    resolve a new crate beside each of the usual database crates, and compile one of them
+cargo xtask publish --dry-run [--prove]
+                            pack every crate that is published, in the order of their dependencies; --prove builds a program
+                            from the archives alone and runs its tasks
 cargo xtask ci              format, lints, licences, examples, the two above, and documentation
 cargo xtask size            count lines of code and of tests by crate, public items, and words of documentation
 cargo xtask llms            write llms.txt, the list of the pages for programs that read them, and all pages as llms-full.txt in target
@@ -49,6 +53,8 @@ fn main() -> ExitCode {
         ["examples"] => examples::run(),
         ["oldest-sqlite"] => oldest_sqlite::run(),
         ["dependencies"] => dependencies::run(),
+        ["publish", "--dry-run"] => publish::run(false),
+        ["publish", "--dry-run", "--prove"] => publish::run(true),
         ["ci"] => ci::run(),
         ["size"] => size::run(),
         ["llms"] => llms::run(),

@@ -8,10 +8,15 @@ use crate::{command, tree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 const MUTANTS: &str = "tests/mutants";
+
+/// A link to a folder, and what it holds.
+const LINK: (&str, &str) = ("crates/counterstep/new/deploy", "../../../deploy");
 
 /// A test binary and a package that it is of.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -136,8 +141,20 @@ impl Checkout {
         for file in &files {
             copy.restore(file)?;
         }
+        copy.link()?;
         copy.remove_others(&files.into_iter().collect())?;
         Ok(copy)
+    }
+
+    /// The folder is among the files where it lies.
+    fn link(&self) -> Result<(), String> {
+        let link = self.sources.join(LINK.0);
+        match symlink(LINK.1, &link) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                Err(format!("{} cannot be made: {error}", link.display()))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 
     fn restore(&self, file: &str) -> Result<(), String> {
@@ -159,12 +176,15 @@ impl Checkout {
         while let Some(folder) = folders.pop() {
             let failed = |error| format!("{}: {error}", folder.display());
             for entry in fs::read_dir(&folder).map_err(failed)? {
-                let path = entry.map_err(failed)?.path();
-                if path.is_dir() {
+                let entry = entry.map_err(failed)?;
+                let path = entry.path();
+                // Not through a link, behind which the paths are others.
+                if entry.file_type().map_err(failed)?.is_dir() {
                     folders.push(path);
-                } else if !path
-                    .strip_prefix(&self.sources)
-                    .is_ok_and(|name| files.contains(&*name.to_string_lossy()))
+                } else if !path.ends_with(LINK.0)
+                    && !path
+                        .strip_prefix(&self.sources)
+                        .is_ok_and(|name| files.contains(&*name.to_string_lossy()))
                 {
                     fs::remove_file(&path).map_err(failed)?;
                 }

@@ -64,6 +64,15 @@ fn walk() -> Result<Vec<String>, String> {
     Ok(found)
 }
 
+/// Where a path of the repository leads when links on the way are followed.
+pub(crate) fn target_of_links(path: &str) -> String {
+    let whole = |path: PathBuf| path.canonicalize().ok();
+    whole(top().join(path))
+        .zip(whole(top()))
+        .and_then(|(path, top)| Some(path.strip_prefix(top).ok()?.to_str()?.to_owned()))
+        .unwrap_or_else(|| path.to_owned())
+}
+
 /// The text of a file of the repository.
 pub(crate) fn text(file: &str) -> Result<String, String> {
     std::fs::read_to_string(top().join(file))

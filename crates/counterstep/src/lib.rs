@@ -1,7 +1,18 @@
-//! Counterstep: distributed tasks that finish or are undone.
+//! Distributed tasks that finish or are undone.
 //!
-//! Declare a task's steps with [`distributed_task`], write their code, and hand the types to
-//! [`cli::main`]: the program is then API, worker, reconciler and operator's tool in one.
+#![doc = include_str!("../README.md")]
+//!
+//! ## Where things are
+//!
+//! | | |
+//! |---|---|
+//! | [`prelude`], [`distributed_task`] | what a declaration needs |
+//! | [`cli::main`] | the program: API, worker, reconciler, and the commands of operators |
+//! | [`client`] | submits tasks and follows them, over HTTP or in the process of an engine |
+//! | [`Program`], [`Service`], [`run`] | the same in a `main` of your own, or beside a web server of your own |
+//! | [`resilience`] | retries, time limits and breakers for code outside of tasks |
+//! | [`steps`], [`contracts`] | what a step gets and gives; what is sent and stored |
+//! | [`kernel`], [`reconciler`] | the engine's own: no promise of stability beyond what the documents name |
 //!
 //! This crate wires the others together and owns the command line. It decides nothing about tasks.
 

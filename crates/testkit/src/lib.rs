@@ -1,8 +1,7 @@
-//! Tests of task types in ten lines, for Counterstep's own and for its users': a harness on the
-//! embedded adapters, planted faults, a sweep over all of them, and the invariants that must hold
-//! after each.
+//! A harness on the embedded adapters, planted faults, a sweep over all of them, and the invariants that must hold after each:
+//! for Counterstep's own tests and for its users'.
 //!
-//! There is no fake store: SQLite and folders in a temporary folder are the fake.
+#![doc = include_str!("../README.md")]
 
 mod answers;
 pub mod clock;

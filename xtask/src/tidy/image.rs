@@ -13,7 +13,8 @@ pub(super) fn check(files: &[String]) -> Found {
     let mut found = Vec::new();
     for file in files.iter().filter(|file| is_compiled(file)) {
         for (line, path) in included(file, &tree::text(file)?) {
-            if let Some(pattern) = ignored(&ignores, &path) {
+            let target = tree::target_of_links(&path);
+            if let Some(pattern) = ignored(&ignores, &path).or_else(|| ignored(&ignores, &target)) {
                 let what = format!(
                     "the image cannot be built: `{path}` is included here, and `{pattern}` in {IGNORES} leaves it out"
                 );
@@ -25,7 +26,7 @@ pub(super) fn check(files: &[String]) -> Found {
 }
 
 /// Whether a file is a source of a crate, and not of its tests. The documents' blocks are compiled by rustdoc alone.
-fn is_compiled(file: &str) -> bool {
+pub(super) fn is_compiled(file: &str) -> bool {
     file.starts_with("crates/")
         && file.ends_with(".rs")
         && file.contains("/src/")
@@ -33,7 +34,7 @@ fn is_compiled(file: &str) -> bool {
 }
 
 /// The files that a source includes, from the top of the repository. Of a path that a macro puts together, the folder.
-fn included(file: &str, text: &str) -> Vec<(usize, String)> {
+pub(super) fn included(file: &str, text: &str) -> Vec<(usize, String)> {
     let compiled = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     let mut found = Vec::new();
     for (line, code) in (1..).zip(compiled.lines()) {

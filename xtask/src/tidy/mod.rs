@@ -12,6 +12,7 @@ mod llms;
 mod map;
 mod markdown;
 mod mutants;
+mod packages;
 mod sleeps;
 mod sources;
 mod violation;
@@ -37,6 +38,7 @@ fn check() -> Found {
     found.extend(glossary::check(&files)?);
     found.extend(image::check(&files)?);
     found.extend(llms::check()?);
+    found.extend(packages::check(&files)?);
     Ok(found)
 }
 

@@ -1,6 +1,7 @@
 //! What a new crate is made of. The sources are in `crates/counterstep/new`, for a program called
 //! `my-app`; how it is deployed is this repository's own `deploy/`, with the program's name replaced
-//! and without what is there for the shipped task types.
+//! and without what is there for the shipped task types. A link in `new` leads to it: what a crate
+//! includes must be below its own folder to be packed with it.
 
 use super::name::ProgramName;
 use crate::cli::deploy::render::{Facts, RENDERED, render};
@@ -40,7 +41,7 @@ macro_rules! crate_files {
 
 macro_rules! deploy_files {
     ($($path:literal,)*) => {
-        &[$(($path, include_str!(concat!("../../../../../deploy/", $path)))),*]
+        &[$(($path, include_str!(concat!("../../../new/deploy/", $path)))),*]
     };
 }
 
