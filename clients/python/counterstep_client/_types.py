@@ -67,6 +67,11 @@ Direction = Literal["forward", "undo"]
 #: The lease's fence number: grows by one with every claim and every take-back.
 Epoch = int
 
+#: What may be shut. `task-type`: A task type takes no submissions. `queue`: No task of a queue is claimed.
+#: `workers`: The processes of a machine take no task. `limit`: A limit holds as a person has set it. `breaker`:
+#: The breaker of a dependency is open, or lets one attempt through.
+GateKind = Literal["task-type", "queue", "workers", "limit", "breaker"]
+
 #: Where a step runs. `api`: In an API process. `worker`: In a worker process.
 Host = Literal["api", "worker"]
 
@@ -1044,6 +1049,28 @@ class FlowDecl(TypedDict):
     priority: Priority
 
 
+class _GateViewMust(TypedDict):
+    #: What it is.
+    gate: GateKind
+    #: Its name; of processes their role and machine, as `worker:w1`.
+    name: str
+    #: The command that opens it.
+    opens: str
+
+
+class _GateViewMay(TypedDict, total=False):
+    #: Who has shut it; missing: it is not known.
+    by: Optional[str]
+    #: Why.
+    note: Optional[str]
+    #: Since when; missing: it is not known.
+    since: Optional[str]
+
+
+class GateView(_GateViewMust, _GateViewMay):
+    """Something that is shut, or set by hand."""
+
+
 class HistoryView(TypedDict):
     """Answer of `GET /api/history`: how an installation was doing, as the process that answers has looked at it
     since it started, an hour back at most.
@@ -1911,6 +1938,38 @@ class SignalAnswer(TypedDict):
     signal: str
     #: Id of the task.
     task_id: TaskId
+
+
+class SlowStep(TypedDict):
+    """How long the attempts at a step took, from the change that started one to the change that ended it: those
+    that succeeded or failed.
+
+    What is part of the submission is not counted.
+    """
+
+    #: Attempts that have ended.
+    count: int
+    #: The longest one.
+    max_ms: int
+    #: Half of them took no longer, in milliseconds.
+    median_ms: int
+    #: 95 of 100 took no longer.
+    p95_ms: int
+    #: The task of the longest one.
+    slowest: TaskId
+    #: Name of the step.
+    step: str
+
+
+class SlowSteps(TypedDict):
+    """The steps of a task type, by how long they take."""
+
+    #: `false`: the journals of these tasks are long, and what the oldest of them did was not read.
+    complete: bool
+    #: The one with the longest 95th percentile first.
+    items: List[SlowStep]
+    #: Tasks that were looked at: the newest ones of the caller's tenant.
+    tasks: int
 
 
 class _StatusViewMust(TypedDict):

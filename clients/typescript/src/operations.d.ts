@@ -755,6 +755,35 @@ export interface FlowDecl {
 }
 
 /**
+ * What may be shut. `task-type`: A task type takes no submissions. `queue`: No task of a queue is claimed.
+ * `workers`: The processes of a machine take no task. `limit`: A limit holds as a person has set it. `breaker`:
+ * The breaker of a dependency is open, or lets one attempt through.
+ */
+export type GateKind =
+  | "task-type"
+  | "queue"
+  | "workers"
+  | "limit"
+  | "breaker"
+  | (string & {});
+
+/** Something that is shut, or set by hand. */
+export interface GateView {
+  /** What it is. */
+  gate: GateKind;
+  /** Its name; of processes their role and machine, as `worker:w1`. */
+  name: string;
+  /** The command that opens it. */
+  opens: string;
+  /** Who has shut it; missing: it is not known. */
+  by?: string | null;
+  /** Why. */
+  note?: string | null;
+  /** Since when; missing: it is not known. */
+  since?: string | null;
+}
+
+/**
  * Answer of `GET /api/history`: how an installation was doing, as the process that answers has looked at it since
  * it started, an hour back at most.
  */
@@ -1707,6 +1736,35 @@ export interface SignalAnswer {
   task_id: TaskId;
 }
 
+/**
+ * How long the attempts at a step took, from the change that started one to the change that ended it: those that
+ * succeeded or failed. What is part of the submission is not counted.
+ */
+export interface SlowStep {
+  /** Attempts that have ended. */
+  count: number;
+  /** The longest one. */
+  max_ms: number;
+  /** Half of them took no longer, in milliseconds. */
+  median_ms: number;
+  /** 95 of 100 took no longer. */
+  p95_ms: number;
+  /** The task of the longest one. */
+  slowest: TaskId;
+  /** Name of the step. */
+  step: string;
+}
+
+/** The steps of a task type, by how long they take. */
+export interface SlowSteps {
+  /** `false`: the journals of these tasks are long, and what the oldest of them did was not read. */
+  complete: boolean;
+  /** The one with the longest 95th percentile first. */
+  items: SlowStep[];
+  /** Tasks that were looked at: the newest ones of the caller's tenant. */
+  tasks: number;
+}
+
 /** What is under way, counted. Ages are in whole seconds; a missing one: there is none. */
 export interface StatusView {
   /** Tasks that have not ended. */
@@ -2381,6 +2439,14 @@ export interface DeadLettersCalls {
   show(taskId: string, options?: CallOptions): Promise<DeadLetterView>;
 }
 
+export interface GatesCalls {
+  /**
+   * List what holds tasks back because it was paused, disabled, set by hand, or is open after failures. All of it,
+   * each with the command that opens it. Needs the role `admin` in the tenant `default`.
+   */
+  list(options?: CallOptions): AsyncGenerator<GateView, void, undefined>;
+}
+
 export interface HistoryCalls {
   /**
    * Show how the installation was doing in the last hour. As the process that answers has looked at it since it
@@ -2578,6 +2644,15 @@ export interface TypesCalls {
    * `Problem`: `no-such-task-type`.
    */
   enable(type: string, body: SwitchRequest, options?: CallOptions): Promise<SwitchView>;
+  /**
+   * List the slowest steps of a type. The steps that have run, the slowest first. Needs the role `read`.
+   * `Problem`: `no-such-task-type`.
+   */
+  slowSteps(
+    type: string,
+    query?: { since?: string | Date; tasks?: number },
+    options?: CallOptions,
+  ): Promise<SlowSteps>;
 }
 
 export interface WebhookSecretsCalls {
@@ -2613,6 +2688,7 @@ export interface Operations {
   readonly bulk: BulkCalls;
   readonly caller: CallerCalls;
   readonly deadLetters: DeadLettersCalls;
+  readonly gates: GatesCalls;
   readonly history: HistoryCalls;
   readonly keys: KeysCalls;
   readonly limits: LimitsCalls;

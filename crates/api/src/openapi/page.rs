@@ -14,6 +14,9 @@ const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;mar
     table{border-collapse:collapse}td,th{text-align:left;vertical-align:top;padding:.2rem 1rem .2rem 0}\
     b.method{display:inline-block;min-width:4.5rem}:root{color-scheme:light dark}td{white-space:pre-line}";
 
+/// Maximum length of what a chapter shows whole: the operations of many task types have a line each.
+const LONGEST: usize = 50_000;
+
 /// A page, and what a browser may do with it.
 pub(crate) struct Page {
     pub(crate) html: String,
@@ -25,8 +28,10 @@ pub(crate) struct Page {
 pub(crate) enum Part<'a> {
     /// The chapters with their operations, and the names of the schemas.
     Index,
-    /// The operations of a chapter.
+    /// The operations of a chapter: those that are too many for a page by their pages.
     Chapter(&'a str),
+    /// An operation.
+    Operation(&'a str),
     /// A schema.
     Schema(&'a str),
     /// The operations and schemas with these words.
@@ -43,6 +48,11 @@ pub(crate) fn page(document: &Value, part: &Part<'_>) -> Option<Page> {
         Part::Chapter(name) => {
             let tag = tags(document).iter().find(|tag| tag["name"] == name)?;
             let _ = chapter(&mut html, tag, document);
+        }
+        Part::Operation(id) => {
+            let mut all = operations(document);
+            let (path, method, of) = all.find(|(.., of)| of["operationId"] == id)?;
+            let _ = operation(&mut html, path, method, of, document);
         }
         Part::Schema(name) => {
             let schema = document["components"]["schemas"].get(name)?;
@@ -113,10 +123,9 @@ fn index(html: &mut String, document: &Value) -> std::fmt::Result {
 fn line(html: &mut String, (path, method, of): (&String, &String, &Value)) -> std::fmt::Result {
     write!(
         html,
-        "<li><b class=method>{}</b> <a href=\"docs?chapter={}#{}\"><code>{}</code></a>: {}",
+        "<li><b class=method>{}</b> <a href=\"docs?operation={}\"><code>{}</code></a>: {}",
         escaped(&method.to_uppercase()),
-        encoded(&of["tags"][0]),
-        text(&of["operationId"]),
+        encoded(&of["operationId"]),
         escaped(path),
         text(&of["summary"]),
     )
@@ -129,9 +138,14 @@ fn chapter(html: &mut String, tag: &Value, document: &Value) -> std::fmt::Result
         text(&tag["name"]),
         text(&tag["description"])
     )?;
-    for (path, method, of) in operations(document) {
+    for it @ (path, method, of) in operations(document) {
         if of["tags"][0] == tag["name"] {
-            operation(html, path, method, of, document)?;
+            let mut whole = String::new();
+            operation(&mut whole, path, method, of, document)?;
+            match html.len() + whole.len() < LONGEST {
+                true => html.push_str(&whole),
+                false => line(html, it)?,
+            }
         }
     }
     Ok(())

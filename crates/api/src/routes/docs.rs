@@ -50,14 +50,15 @@ pub(super) async fn page(
     table: web::Data<Table>,
     request: HttpRequest,
 ) -> Answer {
-    let params = Params::of(&request, &["chapter", "schema", "q"])?;
+    let params = Params::of(&request, &["chapter", "operation", "schema", "q"])?;
     let of = |name| params.get(name);
-    let part = match (of("q"), of("chapter"), of("schema")) {
-        (Some(words), ..) => Part::Search(words),
-        (None, Some(name), _) => Part::Chapter(name),
-        (None, None, Some(name)) => Part::Schema(name),
-        (None, None, None) => Part::Index,
-    };
+    let parts = [
+        of("q").map(Part::Search),
+        of("operation").map(Part::Operation),
+        of("schema").map(Part::Schema),
+        of("chapter").map(Part::Chapter),
+    ];
+    let part = parts.into_iter().flatten().next().unwrap_or(Part::Index);
     let page = openapi::page(&as_reached(&api, &table, &request), &part);
     let page = page.ok_or_else(|| {
         Refused::new(

@@ -253,7 +253,7 @@ async fn the_document_and_its_page_are_served_with_the_types_of_the_process() {
         "{policy}"
     );
     let html = String::from_utf8(page.body).expect("UTF-8");
-    assert!(html.contains("/api/tasks/write-note") && html.contains("docs?chapter=tasks#getTask"));
+    assert!(html.contains("/api/tasks/write-note") && html.contains("docs?operation=getTask"));
     for foreign in [
         "<script",
         "http://",
@@ -265,7 +265,7 @@ async fn the_document_and_its_page_are_served_with_the_types_of_the_process() {
         assert!(!html.contains(foreign), "{foreign}");
     }
     site.get("/docs?x=1").await.problem(422, "invalid-request");
-    for part in ["chapter=unheard-of", "schema=unheard-of"] {
+    for part in ["chapter", "operation", "schema"].map(|it| format!("{it}=unheard-of")) {
         let unknown = site.get(&format!("/docs?{part}")).await;
         unknown.problem(404, "no-such-route");
     }
@@ -281,9 +281,10 @@ async fn the_document_and_its_page_are_served_with_the_types_of_the_process() {
     }
     let tasks = html("chapter=tasks").await;
     assert!(tasks.contains("id=\"getTask\"") && tasks.contains("docs?schema=TaskView"));
+    assert!(html("operation=getTask").await.contains("id=\"getTask\""));
     assert!(html("schema=TaskView").await.contains("task_id"));
     let found = html("q=pause+QUEUE").await;
-    assert!(found.contains("#pauseQueue") && !found.contains("#getTask"));
+    assert!(found.contains("=pauseQueue\"") && !found.contains("=getTask\""));
     let script = html("q=%3Cscript%3E").await;
     assert!(script.contains("&lt;script&gt;") && !script.contains("<script"));
 }

@@ -61,6 +61,7 @@ const CHAPTER: Param = param(
     text,
     "tasks",
 );
+const OPERATION: Param = param("operation", "Only this operation", text, "getTask");
 const SCHEMA: Param = param("schema", "Only this schema", text, "TaskView");
 const WORDS: Param = param(
     "q",
@@ -71,7 +72,7 @@ const WORDS: Param = param(
 
 pub(in super::super) const PAGE: Operation =
     Operation::new("getDocs", Chapter::Process, "Show this document as pages")
-        .query(&[CHAPTER, SCHEMA, WORDS])
+        .query(&[CHAPTER, OPERATION, SCHEMA, WORDS])
         .problems(&[C::NoSuchRoute])
         .replies(&[Reply::text(
             200,
