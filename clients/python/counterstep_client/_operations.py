@@ -545,6 +545,19 @@ class Types:
         """
         return cast("types.SwitchView", self._calls.json("POST", "/api/task-types/{}/enable", (type,), body={"note": note, "actor": actor}))
 
+    def slow_steps(
+        self,
+        type: str,
+        *,
+        since: Union[str, datetime] = NOT_GIVEN,
+        tasks: int = NOT_GIVEN,
+    ) -> types.SlowSteps:
+        """List the slowest steps of a type.
+
+        The steps that have run, the slowest first. Needs the role `read`. `Problem`: `no-such-task-type`.
+        """
+        return cast("types.SlowSteps", self._calls.json("GET", "/api/task-types/{}/slow-steps", (type,), query={"since": since, "tasks": tasks}))
+
 
 class WebhookSecrets:
     def __init__(self, calls: Calls) -> None:

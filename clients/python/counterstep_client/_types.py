@@ -1877,6 +1877,38 @@ class SignalAnswer(TypedDict):
     task_id: TaskId
 
 
+class SlowStep(TypedDict):
+    """How long the attempts at a step took, from the change that started one to the change that ended it: those
+    that succeeded or failed.
+
+    What is part of the submission is not counted.
+    """
+
+    #: Attempts that have ended.
+    count: int
+    #: The longest one.
+    max_ms: int
+    #: Half of them took no longer, in milliseconds.
+    median_ms: int
+    #: 95 of 100 took no longer.
+    p95_ms: int
+    #: The task of the longest one.
+    slowest: TaskId
+    #: Name of the step.
+    step: str
+
+
+class SlowSteps(TypedDict):
+    """The steps of a task type, by how long they take."""
+
+    #: `false`: the journals of these tasks are long, and what the oldest of them did was not read.
+    complete: bool
+    #: The one with the longest 95th percentile first.
+    items: List[SlowStep]
+    #: Tasks that were looked at: the newest ones of the caller's tenant.
+    tasks: int
+
+
 class _StatusViewMust(TypedDict):
     #: Tasks that have not ended.
     tasks: List[TaskCountView]

@@ -1682,6 +1682,35 @@ export interface SignalAnswer {
   task_id: TaskId;
 }
 
+/**
+ * How long the attempts at a step took, from the change that started one to the change that ended it: those that
+ * succeeded or failed. What is part of the submission is not counted.
+ */
+export interface SlowStep {
+  /** Attempts that have ended. */
+  count: number;
+  /** The longest one. */
+  max_ms: number;
+  /** Half of them took no longer, in milliseconds. */
+  median_ms: number;
+  /** 95 of 100 took no longer. */
+  p95_ms: number;
+  /** The task of the longest one. */
+  slowest: TaskId;
+  /** Name of the step. */
+  step: string;
+}
+
+/** The steps of a task type, by how long they take. */
+export interface SlowSteps {
+  /** `false`: the journals of these tasks are long, and what the oldest of them did was not read. */
+  complete: boolean;
+  /** The one with the longest 95th percentile first. */
+  items: SlowStep[];
+  /** Tasks that were looked at: the newest ones of the caller's tenant. */
+  tasks: number;
+}
+
 /** What is under way, counted. Ages are in whole seconds; a missing one: there is none. */
 export interface StatusView {
   /** Tasks that have not ended. */
@@ -2550,6 +2579,15 @@ export interface TypesCalls {
    * `Problem`: `no-such-task-type`.
    */
   enable(type: string, body: SwitchRequest, options?: CallOptions): Promise<SwitchView>;
+  /**
+   * List the slowest steps of a type. The steps that have run, the slowest first. Needs the role `read`.
+   * `Problem`: `no-such-task-type`.
+   */
+  slowSteps(
+    type: string,
+    query?: { since?: string | Date; tasks?: number },
+    options?: CallOptions,
+  ): Promise<SlowSteps>;
 }
 
 export interface WebhookSecretsCalls {

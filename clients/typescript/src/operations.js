@@ -79,6 +79,7 @@ export const OPERATIONS = {
     list: { method: "GET", path: "/api/task-types", answer: "items" },
     disable: { method: "POST", path: "/api/task-types/{type}/disable", sends: "body", answer: "json" },
     enable: { method: "POST", path: "/api/task-types/{type}/enable", sends: "body", answer: "json" },
+    slowSteps: { method: "GET", path: "/api/task-types/{type}/slow-steps", sends: "query", answer: "json" },
   },
   webhookSecrets: {
     show: { method: "GET", path: "/api/webhook-secrets", answer: "json" },
