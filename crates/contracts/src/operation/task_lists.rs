@@ -52,7 +52,7 @@ pub struct TasksQuery {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
     /// With a failure of this class
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "failure_classes")]
     pub failure_class: Option<String>,
     /// With this text in the message of the failure; with `type` or `since` only
