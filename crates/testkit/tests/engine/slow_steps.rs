@@ -44,7 +44,7 @@ impl Haul {
     }
 }
 
-/// A task that has driven for as many seconds.
+/// A task that has driven for this time.
 async fn driven(site: &Site, tenant: &str, seconds: u64) -> TaskId {
     let form = Form::new().field("seconds", seconds).tenant(tenant);
     let id = site.submit(form).await;

@@ -127,7 +127,7 @@ fn of_query(it: &Declared, query: Vec<QueryParam>) -> Vec<Field> {
             },
             is_required: false,
             usual: usual.map(|usual| usual.to_string()),
-            kind: kind(&param.schema).as_sent(),
+            kind: kind(&param.schema).unspelled(),
             name: param.name,
         }
     };
@@ -214,7 +214,7 @@ impl Kind {
     };
 
     /// The same with words as they are sent.
-    fn as_sent(self) -> Self {
+    fn unspelled(self) -> Self {
         match self {
             Self::Word(words) => {
                 let words = words.into_iter().map(|word| Word {
@@ -223,7 +223,7 @@ impl Kind {
                 });
                 Self::Word(words.collect())
             }
-            Self::Many(of) => Self::Many(Box::new(of.as_sent())),
+            Self::Many(of) => Self::Many(Box::new(of.unspelled())),
             other => other,
         }
     }
