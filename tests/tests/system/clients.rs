@@ -41,6 +41,35 @@ fn the_generated_calls_are_those_of_the_document() {
 }
 
 #[test]
+fn the_packages_have_their_licences() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for (client, licence) in [
+        ("python", "LICENSE-APACHE"),
+        ("python", "LICENSE-MIT"),
+        ("typescript", "LICENSE-APACHE"),
+        ("typescript", "LICENSE-MIT"),
+    ] {
+        let of = |folder: &Path| std::fs::read(folder.join(licence)).expect("a licence");
+        let copy = of(&top.join("clients").join(client));
+        assert!(copy == of(&top), "clients/{client}/{licence} differs");
+    }
+    let packed = test("typescript", &["npm", "pack", "--dry-run", "--json"]);
+    let packed: serde_json::Value = serde_json::from_str(&packed.stdout).expect("JSON");
+    let files = packed[0]["files"].as_array().expect("files");
+    let has = |path: &str| files.iter().any(|it| it["path"] == path);
+    for file in [
+        "README.md",
+        "LICENSE-MIT",
+        "LICENSE-APACHE",
+        "src/index.js",
+        "src/index.d.ts",
+    ] {
+        assert!(has(file), "{file}: {files:?}");
+    }
+    assert!(!has("tests/client.test.js"), "{files:?}");
+}
+
+#[test]
 fn the_tests_of_the_python_client_pass() {
     let ended = test("python", &["python3", "-m", "unittest"]);
     // A run without tests ends with 0 too, and `OK (skipped=1)` is not enough.
