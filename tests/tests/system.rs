@@ -22,6 +22,7 @@ mod system {
     mod flow;
     mod flow_of_keys;
     mod fsck;
+    mod generators;
     mod health;
     mod isolation;
     mod keys;

@@ -18,8 +18,22 @@ const AZURITE: &str = "3.35.0";
 /// What looks for barriers in the operator's page, from npm. A tool of the tests: nothing of it is shipped.
 const AXE: &str = "4.14.1";
 
-/// What Schemathesis, which drives the API from its document, is installed from; with all versions.
-const REQUIREMENTS: &str = "tests/openapi/requirements.txt";
+/// What generates a client for TypeScript from the document of the API, and what such a client is run with, from npm.
+const OPENAPI_TYPESCRIPT: [(&str, &str); 3] = [
+    ("openapi-typescript", "7.13.0"),
+    ("openapi-fetch", "0.17.0"),
+    ("typescript", "5.9.3"),
+];
+
+/// What is installed with pip, each with a list of all versions: Schemathesis drives the API from its document, and the other
+/// generates a client for Python from it.
+const REQUIREMENTS: [(&str, &str); 2] = [
+    ("schemathesis", "tests/openapi/requirements.txt"),
+    (
+        "openapi-python-client",
+        "tests/openapi/openapi-python-client.txt",
+    ),
+];
 
 struct Need {
     program: &'static str,
@@ -153,24 +167,27 @@ impl Need {
 /// Sees to it that all of it is there.
 pub(crate) fn prepare() -> Result<(), String> {
     programs()?;
-    npm_package("azurite", AZURITE)?;
-    npm_package("axe-core", AXE)?;
-    schemathesis()
+    npm_packages(&[("azurite", AZURITE)])?;
+    npm_packages(&[("axe-core", AXE)])?;
+    npm_packages(&OPENAPI_TYPESCRIPT)?;
+    REQUIREMENTS
+        .iter()
+        .try_for_each(|(name, requirements)| pip_packages(name, requirements))
 }
 
-/// Installs a package of npm into the target folder, where the tests look for it.
-fn npm_package(name: &str, version: &str) -> Result<(), String> {
+/// Installs packages of npm into the target folder, where the tests look for them by the name of the first.
+fn npm_packages(packages: &[(&str, &str)]) -> Result<(), String> {
+    let (name, _) = packages[0];
     let folder = tree::target().join("tools").join(name);
-    let manifest = folder.join("node_modules").join(name).join("package.json");
-    if std::fs::read_to_string(manifest)
-        .is_ok_and(|text| text.contains(&format!("\"version\": \"{version}\"")))
-    {
+    let is_installed = |(name, version): &(&str, &str)| {
+        let manifest = folder.join("node_modules").join(name).join("package.json");
+        std::fs::read_to_string(manifest)
+            .is_ok_and(|text| text.contains(&format!("\"version\": \"{version}\"")))
+    };
+    if packages.iter().all(is_installed) {
         return Ok(());
     }
-    println!(
-        "xtask: installing {name} {version} into {}",
-        folder.display()
-    );
+    println!("xtask: installing {name} into {}", folder.display());
     let half = emptied(&folder)?;
     let mut npm = command::at_top("npm");
     npm.args([
@@ -182,21 +199,24 @@ fn npm_package(name: &str, version: &str) -> Result<(), String> {
         "--loglevel=error",
         "--prefix",
     ]);
-    command::run(npm.arg(&half).arg(format!("{name}@{version}")))?;
+    let named = packages
+        .iter()
+        .map(|(name, version)| format!("{name}@{version}"));
+    command::run(npm.arg(&half).args(named))?;
     complete(&half, &folder)
 }
 
-/// Installs Schemathesis into the target folder, where the tests look for it.
-fn schemathesis() -> Result<(), String> {
-    let folder = tree::target().join("tools").join("schemathesis");
-    let wanted = tree::top().join(REQUIREMENTS);
+/// Installs what a list requires into the target folder, where the tests look for it.
+fn pip_packages(name: &str, requirements: &str) -> Result<(), String> {
+    let folder = tree::target().join("tools").join(name);
+    let wanted = tree::top().join(requirements);
     let wanted = std::fs::read_to_string(&wanted)
         .map_err(|error| format!("{} cannot be read: {error}", wanted.display()))?;
     let installed = folder.join("requirements.txt");
     if std::fs::read_to_string(&installed).is_ok_and(|text| text == wanted) {
         return Ok(());
     }
-    println!("xtask: installing schemathesis into {}", folder.display());
+    println!("xtask: installing {name} into {}", folder.display());
     let half = emptied(&folder)?;
     let mut pip = command::at_top("python3");
     pip.args([
@@ -210,7 +230,7 @@ fn schemathesis() -> Result<(), String> {
     .args([
         "--only-binary=:all:",
         "--requirement",
-        REQUIREMENTS,
+        requirements,
         "--target",
     ]);
     command::run(pip.arg(&half))?;

@@ -7,6 +7,7 @@ mod command;
 mod deny;
 mod dependencies;
 mod examples;
+mod llms;
 mod machine;
 mod mutants;
 mod oldest_sqlite;
@@ -36,6 +37,7 @@ cargo xtask publish --dry-run [--prove]
                             from the archives alone and runs its tasks
 cargo xtask ci              format, lints, licences, examples, the two above, and documentation
 cargo xtask size            count lines of code and of tests by crate, public items, and words of documentation
+cargo xtask llms            write llms.txt, the list of the pages for programs that read them, and all pages as llms-full.txt in target
 cargo xtask advisories      known vulnerabilities in dependencies (needs a network)";
 
 fn main() -> ExitCode {
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         ["publish", "--dry-run", "--prove"] => publish::run(true),
         ["ci"] => ci::run(),
         ["size"] => size::run(),
+        ["llms"] => llms::run(),
         ["advisories"] => deny::advisories(),
         [] | ["help" | "-h" | "--help"] => {
             println!("{USAGE}");

@@ -154,6 +154,18 @@ class DeadLetters:
         return cast("types.DeadLetterView", self._calls.json("GET", "/api/dead-letters/{}", (task_id,)))
 
 
+class Gates:
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    def list(self) -> Iterator[types.GateView]:
+        """List what holds tasks back because it was paused, disabled, set by hand, or is open after failures.
+
+        All of it, each with the command that opens it. Needs the role `admin` in the tenant `default`.
+        """
+        return cast("Iterator[types.GateView]", self._calls.items("GET", "/api/gates", ()))
+
+
 class History:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -545,6 +557,19 @@ class Types:
         """
         return cast("types.SwitchView", self._calls.json("POST", "/api/task-types/{}/enable", (type,), body={"note": note, "actor": actor}))
 
+    def slow_steps(
+        self,
+        type: str,
+        *,
+        since: Union[str, datetime] = NOT_GIVEN,
+        tasks: int = NOT_GIVEN,
+    ) -> types.SlowSteps:
+        """List the slowest steps of a type.
+
+        The steps that have run, the slowest first. Needs the role `read`. `Problem`: `no-such-task-type`.
+        """
+        return cast("types.SlowSteps", self._calls.json("GET", "/api/task-types/{}/slow-steps", (type,), query={"since": since, "tasks": tasks}))
+
 
 class WebhookSecrets:
     def __init__(self, calls: Calls) -> None:
@@ -569,6 +594,35 @@ class Workers:
         """
         return cast("types.WorkersView", self._calls.json("GET", "/api/workers", ()))
 
+    def pause(
+        self,
+        machine: str,
+        *,
+        note: str,
+        actor: Union[str, None] = NOT_GIVEN,
+        role: str = NOT_GIVEN,
+    ) -> types.MachineView:
+        """Let the processes of a machine take no more tasks, until they are resumed.
+
+        Within a few seconds they claim no task. What runs there goes on. Needs the role `admin` in the tenant
+        `default`. `Problem`: `no-such-workers`.
+        """
+        return cast("types.MachineView", self._calls.json("POST", "/api/workers/{}/pause", (machine,), body={"note": note, "actor": actor, "role": role}))
+
+    def resume(
+        self,
+        machine: str,
+        *,
+        note: str,
+        actor: Union[str, None] = NOT_GIVEN,
+        role: str = NOT_GIVEN,
+    ) -> types.MachineView:
+        """Let the processes of a machine take tasks again.
+
+        They claim tasks. Needs the role `admin` in the tenant `default`. `Problem`: `no-such-workers`.
+        """
+        return cast("types.MachineView", self._calls.json("POST", "/api/workers/{}/resume", (machine,), body={"note": note, "actor": actor, "role": role}))
+
 
 class Operations:
     def __init__(self, http: Transport) -> None:
@@ -578,6 +632,7 @@ class Operations:
         self.bulk = Bulk(calls)
         self.caller = Caller(calls)
         self.dead_letters = DeadLetters(calls)
+        self.gates = Gates(calls)
         self.history = History(calls)
         self.keys = Keys(calls)
         self.limits = Limits(calls)

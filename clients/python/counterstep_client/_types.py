@@ -67,6 +67,11 @@ Direction = Literal["forward", "undo"]
 #: The lease's fence number: grows by one with every claim and every take-back.
 Epoch = int
 
+#: What may be shut. `task-type`: A task type takes no submissions. `queue`: No task of a queue is claimed.
+#: `workers`: The processes of a machine take no task. `limit`: A limit holds as a person has set it. `breaker`:
+#: The breaker of a dependency is open, or lets one attempt through.
+GateKind = Literal["task-type", "queue", "workers", "limit", "breaker"]
+
 #: Where a step runs. `api`: In an API process. `worker`: In a worker process.
 Host = Literal["api", "worker"]
 
@@ -133,40 +138,40 @@ Priority = Literal["high", "normal", "low"]
 #: name. `no-such-link`: A link to a result that is not valid, has expired, or leads to nothing. `no-such-signal`:
 #: No step of the task's type waits for a signal of this name. `no-such-step`: The task's type has no step of this
 #: name. `no-such-schedule`: No schedule of this name. `no-such-webhook`: The task has no webhook of this id.
-#: `no-such-key`: No API key of this id. `no-such-queue`: No queue of this name. `no-such-breaker`: No breaker of
-#: this name. `no-such-limit`: No limit of this name. `no-such-bulk-operation`: The tenant has no bulk operation of
-#: this id. `no-such-poison-message`: No poison message of this id. `method-not-allowed`: The route has other
-#: methods. `slow-body`: The body arrived too slowly. `in-progress`: Same idempotency key, first request still in
-#: progress. `already-completed`: Cancel: it had already completed. `already-failed`: Cancel: it had already
-#: failed. `being-undone`: Cancel: it is being undone for another reason. `already-resolved`: Cancel: a person
-#: settled it. `already-ended`: Recoveries: the task has ended. `parked`: Cancel: it waits for a person.
-#: `not-cancellable`: Cancel: its type does not allow it. `not-parked`: Resolve, retry: it does not wait for a
-#: person. `not-settleable`: Resolve: not like that, in the state of the task or the step. `no-way-forward`: Retry:
-#: it is being undone, and no step runs forward again. `not-ended`: Run again: the task has not ended.
-#: `declaration-changed`: Run again from a step: the program has another version or definition of its type.
-#: `effects-undone`: Run again from a step: an earlier one was undone, or settled by hand. `step-not-completed`:
-#: Run again from a step: an earlier one has not completed. `scratch-read`: Run again from a step: it, or a later
-#: one, reads local files of an earlier one. `tasks-submitted`: Run again from a step: an earlier one has submitted
-#: tasks. `payload-erased`: Run again: its request, or an output that is kept, was erased. `files-gone`: Run again:
-#: files that it needs are not there any more. `alerts-off`: Alerts: no address is set to which they go.
-#: `request-not-changeable`: Retry: a step has submitted tasks by the request, or the task is being undone.
-#: `type-disabled`: Its type takes no submissions for now. `schedule-declared`: Schedule: a program declares it.
-#: `schedule-busy`: Schedule: its last task runs, and it does not allow two. `not-completed`: The task has no
-#: result yet, or never will. `signal-too-late`: Signal: the task no longer waits for it. `signal-taken`: Signal:
-#: another body was accepted for it before. `group-renamed`: Bulk operation: an older program named the group, and
-#: it has other ids now. `too-large`: Body or part over its limit. `address-too-long`: The address over its limit.
-#: `unsupported-media-type`: Another content type is needed. `range-not-satisfiable`: Result: the file has no byte
-#: of the range. `invalid-request`: The body can be read and breaks a rule. `invalid-output`: Resolve: the output
-#: does not fit the step's declared type. `idempotency-mismatch`: Same idempotency key, other body.
-#: `invalid-webhook`: A webhook may not go to this address. `webhooks-off`: This server sends no webhooks.
-#: `links-off`: This server makes no links to results. `invalid-label`: A label that is not acceptable.
-#: `invalid-file-name`: A file name that is not acceptable. `header-too-large`: A header is too large. `internal`:
-#: Our fault; the log has the details. `too-many-requests`: The caller sends more requests than it may, or has as
-#: many streams or uploads open as it may. `too-many-waiting`: More tasks of the type wait than may.
-#: `too-many-at-once`: As many tasks of the type or key are under way as may be. `too-many-streams`: As many
-#: streams are open as the process takes. `unavailable`: A server that is needed does not answer. `storage-full`:
-#: The disk of the database or of the object store is full.
-ProblemCode = Literal["malformed-body", "malformed-parameter", "malformed-idempotency-key", "malformed-authorization", "unauthenticated", "forbidden", "host-not-allowed", "cross-site", "no-such-route", "no-such-task", "no-such-task-type", "no-such-result", "no-such-link", "no-such-signal", "no-such-step", "no-such-schedule", "no-such-webhook", "no-such-key", "no-such-queue", "no-such-breaker", "no-such-limit", "no-such-bulk-operation", "no-such-poison-message", "method-not-allowed", "slow-body", "in-progress", "already-completed", "already-failed", "being-undone", "already-resolved", "already-ended", "parked", "not-cancellable", "not-parked", "not-settleable", "no-way-forward", "not-ended", "declaration-changed", "effects-undone", "step-not-completed", "scratch-read", "tasks-submitted", "payload-erased", "files-gone", "alerts-off", "request-not-changeable", "type-disabled", "schedule-declared", "schedule-busy", "not-completed", "signal-too-late", "signal-taken", "group-renamed", "too-large", "address-too-long", "unsupported-media-type", "range-not-satisfiable", "invalid-request", "invalid-output", "idempotency-mismatch", "invalid-webhook", "webhooks-off", "links-off", "invalid-label", "invalid-file-name", "header-too-large", "internal", "too-many-requests", "too-many-waiting", "too-many-at-once", "too-many-streams", "unavailable", "storage-full"]
+#: `no-such-key`: No API key of this id. `no-such-queue`: No queue of this name. `no-such-workers`: No process of
+#: this role on a machine of this name. `no-such-breaker`: No breaker of this name. `no-such-limit`: No limit of
+#: this name. `no-such-bulk-operation`: The tenant has no bulk operation of this id. `no-such-poison-message`: No
+#: poison message of this id. `method-not-allowed`: The route has other methods. `slow-body`: The body arrived too
+#: slowly. `in-progress`: Same idempotency key, first request still in progress. `already-completed`: Cancel: it
+#: had already completed. `already-failed`: Cancel: it had already failed. `being-undone`: Cancel: it is being
+#: undone for another reason. `already-resolved`: Cancel: a person settled it. `already-ended`: Recoveries: the
+#: task has ended. `parked`: Cancel: it waits for a person. `not-cancellable`: Cancel: its type does not allow it.
+#: `not-parked`: Resolve, retry: it does not wait for a person. `not-settleable`: Resolve: not like that, in the
+#: state of the task or the step. `no-way-forward`: Retry: it is being undone, and no step runs forward again.
+#: `not-ended`: Run again: the task has not ended. `declaration-changed`: Run again from a step: the program has
+#: another version or definition of its type. `effects-undone`: Run again from a step: an earlier one was undone,
+#: or settled by hand. `step-not-completed`: Run again from a step: an earlier one has not completed.
+#: `scratch-read`: Run again from a step: it, or a later one, reads local files of an earlier one.
+#: `tasks-submitted`: Run again from a step: an earlier one has submitted tasks. `payload-erased`: Run again: its
+#: request, or an output that is kept, was erased. `files-gone`: Run again: files that it needs are not there any
+#: more. `alerts-off`: Alerts: no address is set to which they go. `request-not-changeable`: Retry: a step has
+#: submitted tasks by the request, or the task is being undone. `type-disabled`: Its type takes no submissions for
+#: now. `schedule-declared`: Schedule: a program declares it. `schedule-busy`: Schedule: its last task runs, and it
+#: does not allow two. `not-completed`: The task has no result yet, or never will. `signal-too-late`: Signal: the
+#: task no longer waits for it. `signal-taken`: Signal: another body was accepted for it before. `group-renamed`:
+#: Bulk operation: an older program named the group, and it has other ids now. `too-large`: Body or part over its
+#: limit. `address-too-long`: The address over its limit. `unsupported-media-type`: Another content type is needed.
+#: `range-not-satisfiable`: Result: the file has no byte of the range. `invalid-request`: The body can be read and
+#: breaks a rule. `invalid-output`: Resolve: the output does not fit the step's declared type.
+#: `idempotency-mismatch`: Same idempotency key, other body. `invalid-webhook`: A webhook may not go to this
+#: address. `webhooks-off`: This server sends no webhooks. `links-off`: This server makes no links to results.
+#: `invalid-label`: A label that is not acceptable. `invalid-file-name`: A file name that is not acceptable.
+#: `header-too-large`: A header is too large. `internal`: Our fault; the log has the details. `too-many-requests`:
+#: The caller sends more requests than it may, or has as many streams or uploads open as it may.
+#: `too-many-waiting`: More tasks of the type wait than may. `too-many-at-once`: As many tasks of the type or key
+#: are under way as may be. `too-many-streams`: As many streams are open as the process takes. `unavailable`: A
+#: server that is needed does not answer. `storage-full`: The disk of the database or of the object store is full.
+ProblemCode = Literal["malformed-body", "malformed-parameter", "malformed-idempotency-key", "malformed-authorization", "unauthenticated", "forbidden", "host-not-allowed", "cross-site", "no-such-route", "no-such-task", "no-such-task-type", "no-such-result", "no-such-link", "no-such-signal", "no-such-step", "no-such-schedule", "no-such-webhook", "no-such-key", "no-such-queue", "no-such-workers", "no-such-breaker", "no-such-limit", "no-such-bulk-operation", "no-such-poison-message", "method-not-allowed", "slow-body", "in-progress", "already-completed", "already-failed", "being-undone", "already-resolved", "already-ended", "parked", "not-cancellable", "not-parked", "not-settleable", "no-way-forward", "not-ended", "declaration-changed", "effects-undone", "step-not-completed", "scratch-read", "tasks-submitted", "payload-erased", "files-gone", "alerts-off", "request-not-changeable", "type-disabled", "schedule-declared", "schedule-busy", "not-completed", "signal-too-late", "signal-taken", "group-renamed", "too-large", "address-too-long", "unsupported-media-type", "range-not-satisfiable", "invalid-request", "invalid-output", "idempotency-mismatch", "invalid-webhook", "webhooks-off", "links-off", "invalid-label", "invalid-file-name", "header-too-large", "internal", "too-many-requests", "too-many-waiting", "too-many-at-once", "too-many-streams", "unavailable", "storage-full"]
 
 #: What a caller may do. Each role includes those before it. `read`: Read tasks, their files, schedules and task
 #: types of its tenant. `submit`: Submit tasks, cancel them, send them signals. `operate`: Decide about parked
@@ -241,26 +246,26 @@ WhenCutOff = Literal["stop", "finish"]
 #: for it. `unclaimed`: It was offered to hosts and none has claimed it yet, and nothing is known that keeps it
 #: from being claimed. `unannounced`: It was accepted and is not offered to hosts yet. `backlog`: It was offered in
 #: the lane of its queue that goes last, and nothing else keeps it from being claimed. `queue-paused`: An operator
-#: has paused its queue. `no-host`: No process that is known to run serves its queue and knows its type in its
-#: version and definition. `stopping`: No process that is known to run takes it: those that took it were stopped.
-#: `other-host-kind`: Its next step runs in processes of the API, and none runs that takes it. `hosts-silent`: The
-#: processes that take it have not refreshed their rows in time, and the database was there. `database-was-away`:
-#: The database was away a moment ago: what is known of other processes is older than that. `jammed`: As much
-#: abandoned code blocks the threads of each process that takes it as it has slots: it takes nothing more.
-#: `no-slot`: No process that takes it has a free slot. `beside`: It has lost consecutive hosts: it is run among
-#: few tasks, and no process has few enough. `heavy`: Its next step is heavy, and each process that takes it runs
-#: as many heavy steps as it may. `broker`: The processes that could run it cannot fetch from the broker.
-#: `consumer`: They may not use the consumer of its queue: it is missing or forbidden. `limit`: Other attempts use
-#: up the limit of its next step. `limit-closed`: An operator has set the limit of its next step so low that a day
-#: passes between two starts. `breaker`: The circuit breaker of its next step is open, or lets a single attempt
-#: through. `breaker-unknown`: It sleeps for a circuit breaker, and the hints do not say how that stands.
-#: `lost-counts`: It has lost as many consecutive hosts as its type tolerates: one more ends its recovery. It
-#: delays nothing. `version`: The program that answers cannot run it: another version of its type. `definition`:
-#: The program that answers knows its version in another definition. `unreadable`: Its rows cannot be read: a host
-#: parks it. `newer-program`: A newer program has written it, and this one cannot read it. `deadline`: Its deadline
-#: comes before what it waits for. It holds nothing up. `cancel-requested`: A cancel was accepted. `parked`: It
-#: waits for a person. `ended`: It has ended.
-WhyCode = Literal["working", "host-lost", "cut-off", "reserved-for-recovery", "due", "outside", "tasks", "wake-lost", "concurrency", "place-free", "place-blocked", "replacing", "unclaimed", "unannounced", "backlog", "queue-paused", "no-host", "stopping", "other-host-kind", "hosts-silent", "database-was-away", "jammed", "no-slot", "beside", "heavy", "broker", "consumer", "limit", "limit-closed", "breaker", "breaker-unknown", "lost-counts", "version", "definition", "unreadable", "newer-program", "deadline", "cancel-requested", "parked", "ended"]
+#: has paused its queue. `workers-paused`: An operator has paused the processes that take it. `no-host`: No process
+#: that is known to run serves its queue and knows its type in its version and definition. `stopping`: No process
+#: that is known to run takes it: those that took it were stopped. `other-host-kind`: Its next step runs in
+#: processes of the API, and none runs that takes it. `hosts-silent`: The processes that take it have not refreshed
+#: their rows in time, and the database was there. `database-was-away`: The database was away a moment ago: what is
+#: known of other processes is older than that. `jammed`: As much abandoned code blocks the threads of each process
+#: that takes it as it has slots: it takes nothing more. `no-slot`: No process that takes it has a free slot.
+#: `beside`: It has lost consecutive hosts: it is run among few tasks, and no process has few enough. `heavy`: Its
+#: next step is heavy, and each process that takes it runs as many heavy steps as it may. `broker`: The processes
+#: that could run it cannot fetch from the broker. `consumer`: They may not use the consumer of its queue: it is
+#: missing or forbidden. `limit`: Other attempts use up the limit of its next step. `limit-closed`: An operator has
+#: set the limit of its next step so low that a day passes between two starts. `breaker`: The circuit breaker of
+#: its next step is open, or lets a single attempt through. `breaker-unknown`: It sleeps for a circuit breaker, and
+#: the hints do not say how that stands. `lost-counts`: It has lost as many consecutive hosts as its type
+#: tolerates: one more ends its recovery. It delays nothing. `version`: The program that answers cannot run it:
+#: another version of its type. `definition`: The program that answers knows its version in another definition.
+#: `unreadable`: Its rows cannot be read: a host parks it. `newer-program`: A newer program has written it, and
+#: this one cannot read it. `deadline`: Its deadline comes before what it waits for. It holds nothing up.
+#: `cancel-requested`: A cancel was accepted. `parked`: It waits for a person. `ended`: It has ended.
+WhyCode = Literal["working", "host-lost", "cut-off", "reserved-for-recovery", "due", "outside", "tasks", "wake-lost", "concurrency", "place-free", "place-blocked", "replacing", "unclaimed", "unannounced", "backlog", "queue-paused", "workers-paused", "no-host", "stopping", "other-host-kind", "hosts-silent", "database-was-away", "jammed", "no-slot", "beside", "heavy", "broker", "consumer", "limit", "limit-closed", "breaker", "breaker-unknown", "lost-counts", "version", "definition", "unreadable", "newer-program", "deadline", "cancel-requested", "parked", "ended"]
 
 #: What has become of a process, as far as the database knows. `alive`: It was seen lately. `lost`: It was not seen
 #: for too long, and did not say that it stops. `stopped`: It said that it stops.
@@ -1044,6 +1049,28 @@ class FlowDecl(TypedDict):
     priority: Priority
 
 
+class _GateViewMust(TypedDict):
+    #: What it is.
+    gate: GateKind
+    #: Its name; of processes their role and machine, as `worker:w1`.
+    name: str
+    #: The command that opens it.
+    opens: str
+
+
+class _GateViewMay(TypedDict, total=False):
+    #: Who has shut it; missing: it is not known.
+    by: Optional[str]
+    #: Why.
+    note: Optional[str]
+    #: Since when; missing: it is not known.
+    since: Optional[str]
+
+
+class GateView(_GateViewMust, _GateViewMay):
+    """Something that is shut, or set by hand."""
+
+
 class HistoryView(TypedDict):
     """Answer of `GET /api/history`: how an installation was doing, as the process that answers has looked at it
     since it started, an hour back at most.
@@ -1228,6 +1255,26 @@ class LogPage(_LogPageMust, _LogPageMay):
     """A page of a task's log."""
 
 
+class _MachineViewMust(TypedDict):
+    #: The machine's name.
+    machine: str
+    #: How many of them are alive.
+    processes: int
+    #: `worker`, `api`, or `dev`.
+    role: str
+    #: How many tasks those ran when they were seen last.
+    running_count: int
+
+
+class _MachineViewMay(TypedDict, total=False):
+    #: Since when they are paused, and why; missing: they are not.
+    paused: Optional[PauseView]
+
+
+class MachineView(_MachineViewMust, _MachineViewMay):
+    """The processes of a machine that have the same role."""
+
+
 class _NamedBreakerMust(TypedDict):
     #: The constant's path as written.
     name: str
@@ -1394,7 +1441,7 @@ class PassView(TypedDict):
 
 
 class PauseView(TypedDict):
-    """A pause of a queue.
+    """A pause.
 
     Times are RFC 3339 in UTC.
     """
@@ -1405,6 +1452,22 @@ class PauseView(TypedDict):
     note: str
     #: Since when.
     since: str
+
+
+class _PauseWorkersRequestMust(TypedDict):
+    #: Reason, for the audit.
+    note: str
+
+
+class _PauseWorkersRequestMay(TypedDict, total=False):
+    #: Who decides, for the audit.
+    actor: Optional[str]
+    #: Which processes of the machine: `worker`, `api`, or `dev`.
+    role: str
+
+
+class PauseWorkersRequest(_PauseWorkersRequestMust, _PauseWorkersRequestMay):
+    """Body of `POST /api/workers/{machine}/pause` and `/resume`."""
 
 
 class _PayloadsMust(TypedDict):
@@ -1875,6 +1938,38 @@ class SignalAnswer(TypedDict):
     signal: str
     #: Id of the task.
     task_id: TaskId
+
+
+class SlowStep(TypedDict):
+    """How long the attempts at a step took, from the change that started one to the change that ended it: those
+    that succeeded or failed.
+
+    What is part of the submission is not counted.
+    """
+
+    #: Attempts that have ended.
+    count: int
+    #: The longest one.
+    max_ms: int
+    #: Half of them took no longer, in milliseconds.
+    median_ms: int
+    #: 95 of 100 took no longer.
+    p95_ms: int
+    #: The task of the longest one.
+    slowest: TaskId
+    #: Name of the step.
+    step: str
+
+
+class SlowSteps(TypedDict):
+    """The steps of a task type, by how long they take."""
+
+    #: `false`: the journals of these tasks are long, and what the oldest of them did was not read.
+    complete: bool
+    #: The one with the longest 95th percentile first.
+    items: List[SlowStep]
+    #: Tasks that were looked at: the newest ones of the caller's tenant.
+    tasks: int
 
 
 class _StatusViewMust(TypedDict):
@@ -2348,6 +2443,8 @@ class _WorkerViewMay(TypedDict, total=False):
     kept: Optional[KeptView]
     #: The last pass of a reconciler.
     last_pass: Optional[PassView]
+    #: Since when it is paused, and why: it takes no tasks. Missing: it is not.
+    paused: Optional[PauseView]
     #: Permits of limits that its attempts held then, by limit, and by tenant and label where it is one for each;
     #: of many the first hundred.
     permits: Dict[str, int]

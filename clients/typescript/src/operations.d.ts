@@ -755,6 +755,35 @@ export interface FlowDecl {
 }
 
 /**
+ * What may be shut. `task-type`: A task type takes no submissions. `queue`: No task of a queue is claimed.
+ * `workers`: The processes of a machine take no task. `limit`: A limit holds as a person has set it. `breaker`:
+ * The breaker of a dependency is open, or lets one attempt through.
+ */
+export type GateKind =
+  | "task-type"
+  | "queue"
+  | "workers"
+  | "limit"
+  | "breaker"
+  | (string & {});
+
+/** Something that is shut, or set by hand. */
+export interface GateView {
+  /** What it is. */
+  gate: GateKind;
+  /** Its name; of processes their role and machine, as `worker:w1`. */
+  name: string;
+  /** The command that opens it. */
+  opens: string;
+  /** Who has shut it; missing: it is not known. */
+  by?: string | null;
+  /** Why. */
+  note?: string | null;
+  /** Since when; missing: it is not known. */
+  since?: string | null;
+}
+
+/**
  * Answer of `GET /api/history`: how an installation was doing, as the process that answers has looked at it since
  * it started, an hour back at most.
  */
@@ -929,6 +958,20 @@ export type LogPart =
   | "undo"
   | "probe"
   | (string & {});
+
+/** The processes of a machine that have the same role. */
+export interface MachineView {
+  /** The machine's name. */
+  machine: string;
+  /** How many of them are alive. */
+  processes: number;
+  /** `worker`, `api`, or `dev`. */
+  role: string;
+  /** How many tasks those ran when they were seen last. */
+  running_count: number;
+  /** Since when they are paused, and why; missing: they are not. */
+  paused?: PauseView | null;
+}
 
 /**
  * What becomes of due times that no reconciler fired within the schedule's grace: all were away, say. Those within
@@ -1154,7 +1197,7 @@ export interface PassView {
   seconds_ago: number;
 }
 
-/** A pause of a queue. Times are RFC 3339 in UTC. */
+/** A pause. Times are RFC 3339 in UTC. */
 export interface PauseView {
   /** Who has paused it. */
   by: string;
@@ -1162,6 +1205,16 @@ export interface PauseView {
   note: string;
   /** Since when. */
   since: string;
+}
+
+/** Body of `POST /api/workers/{machine}/pause` and `/resume`. */
+export interface PauseWorkersRequest {
+  /** Reason, for the audit. */
+  note: string;
+  /** Who decides, for the audit. */
+  actor?: string | null;
+  /** Which processes of the machine: `worker`, `api`, or `dev`. */
+  role?: string;
 }
 
 /** Answer of `GET /api/tasks/{id}/payloads`: what was handed in, and what steps have put out so far. */
@@ -1252,39 +1305,39 @@ export type Priority =
  * name. `no-such-link`: A link to a result that is not valid, has expired, or leads to nothing. `no-such-signal`:
  * No step of the task's type waits for a signal of this name. `no-such-step`: The task's type has no step of this
  * name. `no-such-schedule`: No schedule of this name. `no-such-webhook`: The task has no webhook of this id.
- * `no-such-key`: No API key of this id. `no-such-queue`: No queue of this name. `no-such-breaker`: No breaker of
- * this name. `no-such-limit`: No limit of this name. `no-such-bulk-operation`: The tenant has no bulk operation of
- * this id. `no-such-poison-message`: No poison message of this id. `method-not-allowed`: The route has other
- * methods. `slow-body`: The body arrived too slowly. `in-progress`: Same idempotency key, first request still in
- * progress. `already-completed`: Cancel: it had already completed. `already-failed`: Cancel: it had already
- * failed. `being-undone`: Cancel: it is being undone for another reason. `already-resolved`: Cancel: a person
- * settled it. `already-ended`: Recoveries: the task has ended. `parked`: Cancel: it waits for a person.
- * `not-cancellable`: Cancel: its type does not allow it. `not-parked`: Resolve, retry: it does not wait for a
- * person. `not-settleable`: Resolve: not like that, in the state of the task or the step. `no-way-forward`: Retry:
- * it is being undone, and no step runs forward again. `not-ended`: Run again: the task has not ended.
- * `declaration-changed`: Run again from a step: the program has another version or definition of its type.
- * `effects-undone`: Run again from a step: an earlier one was undone, or settled by hand. `step-not-completed`:
- * Run again from a step: an earlier one has not completed. `scratch-read`: Run again from a step: it, or a later
- * one, reads local files of an earlier one. `tasks-submitted`: Run again from a step: an earlier one has submitted
- * tasks. `payload-erased`: Run again: its request, or an output that is kept, was erased. `files-gone`: Run again:
- * files that it needs are not there any more. `alerts-off`: Alerts: no address is set to which they go.
- * `request-not-changeable`: Retry: a step has submitted tasks by the request, or the task is being undone.
- * `type-disabled`: Its type takes no submissions for now. `schedule-declared`: Schedule: a program declares it.
- * `schedule-busy`: Schedule: its last task runs, and it does not allow two. `not-completed`: The task has no
- * result yet, or never will. `signal-too-late`: Signal: the task no longer waits for it. `signal-taken`: Signal:
- * another body was accepted for it before. `group-renamed`: Bulk operation: an older program named the group, and
- * it has other ids now. `too-large`: Body or part over its limit. `address-too-long`: The address over its limit.
- * `unsupported-media-type`: Another content type is needed. `range-not-satisfiable`: Result: the file has no byte
- * of the range. `invalid-request`: The body can be read and breaks a rule. `invalid-output`: Resolve: the output
- * does not fit the step's declared type. `idempotency-mismatch`: Same idempotency key, other body.
- * `invalid-webhook`: A webhook may not go to this address. `webhooks-off`: This server sends no webhooks.
- * `links-off`: This server makes no links to results. `invalid-label`: A label that is not acceptable.
- * `invalid-file-name`: A file name that is not acceptable. `header-too-large`: A header is too large. `internal`:
- * Our fault; the log has the details. `too-many-requests`: The caller sends more requests than it may, or has as
- * many streams or uploads open as it may. `too-many-waiting`: More tasks of the type wait than may.
- * `too-many-at-once`: As many tasks of the type or key are under way as may be. `too-many-streams`: As many
- * streams are open as the process takes. `unavailable`: A server that is needed does not answer. `storage-full`:
- * The disk of the database or of the object store is full.
+ * `no-such-key`: No API key of this id. `no-such-queue`: No queue of this name. `no-such-workers`: No process of
+ * this role on a machine of this name. `no-such-breaker`: No breaker of this name. `no-such-limit`: No limit of
+ * this name. `no-such-bulk-operation`: The tenant has no bulk operation of this id. `no-such-poison-message`: No
+ * poison message of this id. `method-not-allowed`: The route has other methods. `slow-body`: The body arrived too
+ * slowly. `in-progress`: Same idempotency key, first request still in progress. `already-completed`: Cancel: it
+ * had already completed. `already-failed`: Cancel: it had already failed. `being-undone`: Cancel: it is being
+ * undone for another reason. `already-resolved`: Cancel: a person settled it. `already-ended`: Recoveries: the
+ * task has ended. `parked`: Cancel: it waits for a person. `not-cancellable`: Cancel: its type does not allow it.
+ * `not-parked`: Resolve, retry: it does not wait for a person. `not-settleable`: Resolve: not like that, in the
+ * state of the task or the step. `no-way-forward`: Retry: it is being undone, and no step runs forward again.
+ * `not-ended`: Run again: the task has not ended. `declaration-changed`: Run again from a step: the program has
+ * another version or definition of its type. `effects-undone`: Run again from a step: an earlier one was undone,
+ * or settled by hand. `step-not-completed`: Run again from a step: an earlier one has not completed.
+ * `scratch-read`: Run again from a step: it, or a later one, reads local files of an earlier one.
+ * `tasks-submitted`: Run again from a step: an earlier one has submitted tasks. `payload-erased`: Run again: its
+ * request, or an output that is kept, was erased. `files-gone`: Run again: files that it needs are not there any
+ * more. `alerts-off`: Alerts: no address is set to which they go. `request-not-changeable`: Retry: a step has
+ * submitted tasks by the request, or the task is being undone. `type-disabled`: Its type takes no submissions for
+ * now. `schedule-declared`: Schedule: a program declares it. `schedule-busy`: Schedule: its last task runs, and it
+ * does not allow two. `not-completed`: The task has no result yet, or never will. `signal-too-late`: Signal: the
+ * task no longer waits for it. `signal-taken`: Signal: another body was accepted for it before. `group-renamed`:
+ * Bulk operation: an older program named the group, and it has other ids now. `too-large`: Body or part over its
+ * limit. `address-too-long`: The address over its limit. `unsupported-media-type`: Another content type is needed.
+ * `range-not-satisfiable`: Result: the file has no byte of the range. `invalid-request`: The body can be read and
+ * breaks a rule. `invalid-output`: Resolve: the output does not fit the step's declared type.
+ * `idempotency-mismatch`: Same idempotency key, other body. `invalid-webhook`: A webhook may not go to this
+ * address. `webhooks-off`: This server sends no webhooks. `links-off`: This server makes no links to results.
+ * `invalid-label`: A label that is not acceptable. `invalid-file-name`: A file name that is not acceptable.
+ * `header-too-large`: A header is too large. `internal`: Our fault; the log has the details. `too-many-requests`:
+ * The caller sends more requests than it may, or has as many streams or uploads open as it may.
+ * `too-many-waiting`: More tasks of the type wait than may. `too-many-at-once`: As many tasks of the type or key
+ * are under way as may be. `too-many-streams`: As many streams are open as the process takes. `unavailable`: A
+ * server that is needed does not answer. `storage-full`: The disk of the database or of the object store is full.
  */
 export type ProblemCode =
   | "malformed-body"
@@ -1306,6 +1359,7 @@ export type ProblemCode =
   | "no-such-webhook"
   | "no-such-key"
   | "no-such-queue"
+  | "no-such-workers"
   | "no-such-breaker"
   | "no-such-limit"
   | "no-such-bulk-operation"
@@ -1680,6 +1734,35 @@ export interface SignalAnswer {
   signal: string;
   /** Id of the task. */
   task_id: TaskId;
+}
+
+/**
+ * How long the attempts at a step took, from the change that started one to the change that ended it: those that
+ * succeeded or failed. What is part of the submission is not counted.
+ */
+export interface SlowStep {
+  /** Attempts that have ended. */
+  count: number;
+  /** The longest one. */
+  max_ms: number;
+  /** Half of them took no longer, in milliseconds. */
+  median_ms: number;
+  /** 95 of 100 took no longer. */
+  p95_ms: number;
+  /** The task of the longest one. */
+  slowest: TaskId;
+  /** Name of the step. */
+  step: string;
+}
+
+/** The steps of a task type, by how long they take. */
+export interface SlowSteps {
+  /** `false`: the journals of these tasks are long, and what the oldest of them did was not read. */
+  complete: boolean;
+  /** The one with the longest 95th percentile first. */
+  items: SlowStep[];
+  /** Tasks that were looked at: the newest ones of the caller's tenant. */
+  tasks: number;
 }
 
 /** What is under way, counted. Ages are in whole seconds; a missing one: there is none. */
@@ -2119,25 +2202,25 @@ export interface Why {
  * for it. `unclaimed`: It was offered to hosts and none has claimed it yet, and nothing is known that keeps it
  * from being claimed. `unannounced`: It was accepted and is not offered to hosts yet. `backlog`: It was offered in
  * the lane of its queue that goes last, and nothing else keeps it from being claimed. `queue-paused`: An operator
- * has paused its queue. `no-host`: No process that is known to run serves its queue and knows its type in its
- * version and definition. `stopping`: No process that is known to run takes it: those that took it were stopped.
- * `other-host-kind`: Its next step runs in processes of the API, and none runs that takes it. `hosts-silent`: The
- * processes that take it have not refreshed their rows in time, and the database was there. `database-was-away`:
- * The database was away a moment ago: what is known of other processes is older than that. `jammed`: As much
- * abandoned code blocks the threads of each process that takes it as it has slots: it takes nothing more.
- * `no-slot`: No process that takes it has a free slot. `beside`: It has lost consecutive hosts: it is run among
- * few tasks, and no process has few enough. `heavy`: Its next step is heavy, and each process that takes it runs
- * as many heavy steps as it may. `broker`: The processes that could run it cannot fetch from the broker.
- * `consumer`: They may not use the consumer of its queue: it is missing or forbidden. `limit`: Other attempts use
- * up the limit of its next step. `limit-closed`: An operator has set the limit of its next step so low that a day
- * passes between two starts. `breaker`: The circuit breaker of its next step is open, or lets a single attempt
- * through. `breaker-unknown`: It sleeps for a circuit breaker, and the hints do not say how that stands.
- * `lost-counts`: It has lost as many consecutive hosts as its type tolerates: one more ends its recovery. It
- * delays nothing. `version`: The program that answers cannot run it: another version of its type. `definition`:
- * The program that answers knows its version in another definition. `unreadable`: Its rows cannot be read: a host
- * parks it. `newer-program`: A newer program has written it, and this one cannot read it. `deadline`: Its deadline
- * comes before what it waits for. It holds nothing up. `cancel-requested`: A cancel was accepted. `parked`: It
- * waits for a person. `ended`: It has ended.
+ * has paused its queue. `workers-paused`: An operator has paused the processes that take it. `no-host`: No process
+ * that is known to run serves its queue and knows its type in its version and definition. `stopping`: No process
+ * that is known to run takes it: those that took it were stopped. `other-host-kind`: Its next step runs in
+ * processes of the API, and none runs that takes it. `hosts-silent`: The processes that take it have not refreshed
+ * their rows in time, and the database was there. `database-was-away`: The database was away a moment ago: what is
+ * known of other processes is older than that. `jammed`: As much abandoned code blocks the threads of each process
+ * that takes it as it has slots: it takes nothing more. `no-slot`: No process that takes it has a free slot.
+ * `beside`: It has lost consecutive hosts: it is run among few tasks, and no process has few enough. `heavy`: Its
+ * next step is heavy, and each process that takes it runs as many heavy steps as it may. `broker`: The processes
+ * that could run it cannot fetch from the broker. `consumer`: They may not use the consumer of its queue: it is
+ * missing or forbidden. `limit`: Other attempts use up the limit of its next step. `limit-closed`: An operator has
+ * set the limit of its next step so low that a day passes between two starts. `breaker`: The circuit breaker of
+ * its next step is open, or lets a single attempt through. `breaker-unknown`: It sleeps for a circuit breaker, and
+ * the hints do not say how that stands. `lost-counts`: It has lost as many consecutive hosts as its type
+ * tolerates: one more ends its recovery. It delays nothing. `version`: The program that answers cannot run it:
+ * another version of its type. `definition`: The program that answers knows its version in another definition.
+ * `unreadable`: Its rows cannot be read: a host parks it. `newer-program`: A newer program has written it, and
+ * this one cannot read it. `deadline`: Its deadline comes before what it waits for. It holds nothing up.
+ * `cancel-requested`: A cancel was accepted. `parked`: It waits for a person. `ended`: It has ended.
  */
 export type WhyCode =
   | "working"
@@ -2156,6 +2239,7 @@ export type WhyCode =
   | "unannounced"
   | "backlog"
   | "queue-paused"
+  | "workers-paused"
   | "no-host"
   | "stopping"
   | "other-host-kind"
@@ -2268,6 +2352,8 @@ export interface WorkerView {
   kept?: KeptView | null;
   /** The last pass of a reconciler. */
   last_pass?: PassView | null;
+  /** Since when it is paused, and why: it takes no tasks. Missing: it is not. */
+  paused?: PauseView | null;
   /**
    * Permits of limits that its attempts held then, by limit, and by tenant and label where it is one for each; of
    * many the first hundred.
@@ -2351,6 +2437,14 @@ export interface DeadLettersCalls {
    * it. Needs the role `read`. `Problem`: `no-such-task`, `not-parked`.
    */
   show(taskId: string, options?: CallOptions): Promise<DeadLetterView>;
+}
+
+export interface GatesCalls {
+  /**
+   * List what holds tasks back because it was paused, disabled, set by hand, or is open after failures. All of it,
+   * each with the command that opens it. Needs the role `admin` in the tenant `default`.
+   */
+  list(options?: CallOptions): AsyncGenerator<GateView, void, undefined>;
 }
 
 export interface HistoryCalls {
@@ -2550,6 +2644,15 @@ export interface TypesCalls {
    * `Problem`: `no-such-task-type`.
    */
   enable(type: string, body: SwitchRequest, options?: CallOptions): Promise<SwitchView>;
+  /**
+   * List the slowest steps of a type. The steps that have run, the slowest first. Needs the role `read`.
+   * `Problem`: `no-such-task-type`.
+   */
+  slowSteps(
+    type: string,
+    query?: { since?: string | Date; tasks?: number },
+    options?: CallOptions,
+  ): Promise<SlowSteps>;
 }
 
 export interface WebhookSecretsCalls {
@@ -2566,6 +2669,16 @@ export interface WorkersCalls {
    * tenant `default`.
    */
   list(options?: CallOptions): Promise<WorkersView>;
+  /**
+   * Let the processes of a machine take no more tasks, until they are resumed. Within a few seconds they claim no
+   * task. What runs there goes on. Needs the role `admin` in the tenant `default`. `Problem`: `no-such-workers`.
+   */
+  pause(machine: string, body: PauseWorkersRequest, options?: CallOptions): Promise<MachineView>;
+  /**
+   * Let the processes of a machine take tasks again. They claim tasks. Needs the role `admin` in the tenant
+   * `default`. `Problem`: `no-such-workers`.
+   */
+  resume(machine: string, body: PauseWorkersRequest, options?: CallOptions): Promise<MachineView>;
 }
 
 /** The operations of the API, grouped as the commands of the program are. */
@@ -2575,6 +2688,7 @@ export interface Operations {
   readonly bulk: BulkCalls;
   readonly caller: CallerCalls;
   readonly deadLetters: DeadLettersCalls;
+  readonly gates: GatesCalls;
   readonly history: HistoryCalls;
   readonly keys: KeysCalls;
   readonly limits: LimitsCalls;

@@ -25,6 +25,9 @@ export const OPERATIONS = {
     groups: { method: "GET", path: "/api/dead-letters/groups", sends: "query", answer: "json" },
     show: { method: "GET", path: "/api/dead-letters/{task_id}", answer: "json" },
   },
+  gates: {
+    list: { method: "GET", path: "/api/gates", answer: "items" },
+  },
   history: {
     show: { method: "GET", path: "/api/history", answer: "json" },
   },
@@ -79,11 +82,14 @@ export const OPERATIONS = {
     list: { method: "GET", path: "/api/task-types", answer: "items" },
     disable: { method: "POST", path: "/api/task-types/{type}/disable", sends: "body", answer: "json" },
     enable: { method: "POST", path: "/api/task-types/{type}/enable", sends: "body", answer: "json" },
+    slowSteps: { method: "GET", path: "/api/task-types/{type}/slow-steps", sends: "query", answer: "json" },
   },
   webhookSecrets: {
     show: { method: "GET", path: "/api/webhook-secrets", answer: "json" },
   },
   workers: {
     list: { method: "GET", path: "/api/workers", answer: "json" },
+    pause: { method: "POST", path: "/api/workers/{machine}/pause", sends: "body", answer: "json" },
+    resume: { method: "POST", path: "/api/workers/{machine}/resume", sends: "body", answer: "json" },
   },
 };

@@ -10,7 +10,6 @@ mod authorize;
 mod body;
 mod caller;
 pub mod cli;
-mod cursor;
 mod error_pages;
 mod events;
 mod extra_routes;

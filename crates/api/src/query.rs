@@ -2,7 +2,9 @@
 //! nothing.
 
 use actix_web::{HttpRequest, web};
+use counterstep_contracts::operation::{Declared, QueryParam};
 use counterstep_operations::{Refused, invalid};
+use serde_json::{Map, Value};
 
 /// The parameters of a query.
 #[derive(Debug)]
@@ -58,5 +60,73 @@ impl Params {
             .iter()
             .find(|(n, _)| n == name)
             .map(|(_, value)| value.as_str())
+    }
+}
+
+/// The query of a declared operation.
+#[derive(Debug)]
+pub(crate) struct DeclaredQuery(Option<Vec<QueryParam>>);
+
+impl DeclaredQuery {
+    pub(crate) fn of(declared: &Declared) -> Self {
+        Self(declared.query.map(|of| of()))
+    }
+
+    /// What a request has of it, as the operation's input; null, where it takes none.
+    pub(crate) fn read(&self, request: &HttpRequest) -> Result<Value, Refused> {
+        let Some(of) = &self.0 else {
+            Params::of(request, &[])?;
+            return Ok(Value::Null);
+        };
+        let names = |repeats: bool| {
+            let of_kind = of.iter().filter(move |it| it.repeats() == repeats);
+            of_kind.map(|it| &*it.name).collect::<Vec<_>>()
+        };
+        let params = Params::of_list(request, &names(false), &names(true))?;
+        let mut input = Map::new();
+        // Numbers first: a page of no size is refused before what it would hold.
+        let is_number = |it: &&QueryParam| it.of_one()["type"] == "integer";
+        let (numbers, others): (Vec<_>, Vec<_>) = of.iter().partition(is_number);
+        for param in numbers.into_iter().chain(others) {
+            let mut values = Vec::new();
+            for text in params.all(&param.name) {
+                let value = value(param.of_one(), text);
+                values.push(
+                    value.map_err(|is| {
+                        invalid(format!("`{}` is {is}", param.name)).at(&*param.name)
+                    })?,
+                );
+            }
+            if param.repeats() {
+                input.insert(param.name.clone(), Value::Array(values));
+            } else if let Some(value) = values.pop() {
+                input.insert(param.name.clone(), value);
+            }
+        }
+        Ok(Value::Object(input))
+    }
+}
+
+/// A value of this schema; else what it is to be. What a text has to be the operation knows.
+fn value(schema: &Value, text: &str) -> Result<Value, String> {
+    if schema["type"] == "integer" {
+        let [least, most] = ["minimum", "maximum"].map(|it| schema[it].as_u64());
+        let (least, most) = (least.unwrap_or(0), most.unwrap_or(u64::MAX));
+        let number = text.parse().ok().filter(|it| (least..=most).contains(it));
+        return number
+            .map(Value::from)
+            .ok_or_else(|| format!("a whole number from {least} to {most}"));
+    }
+    let Some(words) = schema["enum"].as_array() else {
+        return Ok(Value::from(text));
+    };
+    let mut words = words.iter().filter_map(Value::as_str);
+    match words.clone().any(|it| it == text) {
+        true => Ok(Value::from(text)),
+        false => {
+            let first = words.next().unwrap_or_default().to_owned();
+            let all = words.fold(first, |all, word| format!("{all}, {word}"));
+            Err(format!("one of {all}"))
+        }
     }
 }

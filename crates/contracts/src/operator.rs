@@ -272,6 +272,8 @@ pub enum WhyCode {
     Backlog,
     /// An operator has paused its queue.
     QueuePaused,
+    /// An operator has paused the processes that take it.
+    WorkersPaused,
     /// No process that is known to run serves its queue and knows its type in its version and definition.
     NoHost,
     /// No process that is known to run takes it: those that took it were stopped.

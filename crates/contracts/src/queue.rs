@@ -30,7 +30,7 @@ pub struct QueueView {
     pub tasks: BTreeMap<TaskStatus, u64>,
 }
 
-/// A pause of a queue. Times are RFC 3339 in UTC.
+/// A pause. Times are RFC 3339 in UTC.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PauseView {
     /// Since when.

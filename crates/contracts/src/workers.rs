@@ -3,6 +3,7 @@
 
 use crate::forms::{ACTOR, NOTE};
 use crate::ids::TaskId;
+use crate::queue::PauseView;
 use crate::state::{TaskStatus, text_enum};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,42 @@ text_enum!(
         Stopped = "stopped",
     }
 );
+
+/// Body of `POST /api/workers/{machine}/pause` and `/resume`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PauseWorkersRequest {
+    /// Which processes of the machine: `worker`, `api`, or `dev`.
+    #[serde(default = "worker")]
+    #[schemars(length(min = 1, max = 100))]
+    pub role: String,
+    /// Reason, for the audit.
+    #[schemars(regex(pattern = NOTE), length(min = 1, max = 4000))]
+    pub note: String,
+    /// Who decides, for the audit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = ACTOR), length(min = 1, max = 100))]
+    pub actor: Option<String>,
+}
+
+fn worker() -> String {
+    "worker".to_owned()
+}
+
+/// The processes of a machine that have the same role.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MachineView {
+    /// The machine's name.
+    pub machine: String,
+    /// `worker`, `api`, or `dev`.
+    pub role: String,
+    /// Since when they are paused, and why; missing: they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<PauseView>,
+    /// How many of them are alive.
+    pub processes: u64,
+    /// How many tasks those ran when they were seen last.
+    pub running_count: u64,
+}
 
 /// A task type that a process can run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -45,6 +82,9 @@ pub struct WorkerView {
     pub machine: String,
     /// Version of the program.
     pub program: String,
+    /// Since when it is paused, and why: it takes no tasks. Missing: it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<PauseView>,
     /// The queues that it takes tasks from; none: it takes none.
     pub queues: Vec<String>,
     /// What it can run.

@@ -12,3 +12,6 @@ struct Holds;
 
 #[doc = include_str!("../../../docs/recipes.md")]
 struct Recipes;
+
+#[doc = include_str!("../../../docs/come-from.md")]
+struct ComeFrom;

@@ -27,8 +27,8 @@ pub use counterstep_adapters::payload_keys;
 pub use counterstep_adapters::system::{SystemRandom, TokioRuntime};
 pub use exit::{Exit, ExitKind};
 pub use open::{
-    access_tokens, install_provider, links, look, look_at_objects, migrate, open, open_store,
-    webhooks,
+    access_tokens, install_provider, links, look, look_at_objects, migrate, missing_file, no_file,
+    open, open_store, webhooks,
 };
 pub use process::{run, run_service, shutdown_on_signals, spawner};
 pub use settings::{Layers, Settings, SettingsArgs};

@@ -20,7 +20,7 @@ impl Run for SendTestAlert {
         if webhooks.is_ok_and(|webhooks| webhooks.alerts.is_some()) {
             return Ok(alerts::test(&cx.engine, &cx.actor::<Self>()).await?);
         }
-        let detail = "the operator has set no `alert_webhook`: alerts go nowhere";
+        let detail = "the settings of the API have no `alert_webhook`";
         Err(Refused::new(ProblemCode::AlertsOff, detail))
     }
 }

@@ -4,10 +4,9 @@ use crate::{Cx, Refused, Run, note};
 use counterstep_contracts::QueueName;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::queues::{ListQueues, PauseQueue, ResumeQueue};
-use counterstep_contracts::queue::{PauseView, QueueRequest, QueueView};
+use counterstep_contracts::queue::{QueueRequest, QueueView};
 use counterstep_kernel::Engine;
 use counterstep_kernel::admission::paused_queues::{QueueRow, pause_queue, queues, resume_queue};
-use counterstep_steps::times::rfc3339;
 use std::collections::BTreeMap;
 
 impl Run for ListQueues {
@@ -55,11 +54,7 @@ fn view(row: QueueRow) -> QueueView {
     }
     QueueView {
         name: row.name.0,
-        paused: row.paused.map(|pause| PauseView {
-            since: rfc3339(pause.since),
-            by: pause.by,
-            note: pause.note,
-        }),
+        paused: row.paused.map(|pause| pause.view()),
         tasks,
     }
 }

@@ -96,6 +96,10 @@ impl From<SettingError> for Refused {
                 ProblemCode::NoSuchQueue,
                 "see /api/queues for those that there are",
             ),
+            SettingError::Unknown(SettingOf::Workers) => Self::new(
+                ProblemCode::NoSuchWorkers,
+                "see /api/workers for those that there are, by machine and role",
+            ),
             SettingError::Unknown(SettingOf::Limit) => Self::new(
                 ProblemCode::NoSuchLimit,
                 "see /api/limits for those that there are",

@@ -1,16 +1,47 @@
-//! Schedules of a tenant: deleting one, pausing it, resuming it, and a task of it at once.
+//! Schedules of a tenant: those that there are, one of them, deleting it, pausing it, resuming it, and a task of it at once.
 
-use crate::{Cx, Refused, Run, invalid};
+use crate::filters::{and_one, page};
+use crate::{Cx, Refused, Run, cursor, invalid};
 use counterstep_contracts::ProblemCode;
-use counterstep_contracts::http::Accepted;
+use counterstep_contracts::http::{Accepted, Page};
 use counterstep_contracts::operation::schedules::{
-    DeleteSchedule, PauseSchedule, ResumeSchedule, RunSchedule, ScheduleName,
+    DeleteSchedule, GetSchedule, ListSchedules, PauseSchedule, ResumeSchedule, RunSchedule,
+    ScheduleName, ScheduleQuery, SchedulesQuery,
 };
 use counterstep_contracts::schedule::ScheduleView;
-use counterstep_kernel::ports::ScheduleRow;
-use counterstep_kernel::schedule::{ScheduleError, delete, pause, run_now};
+use counterstep_kernel::ports::{self, ScheduleRow};
+use counterstep_kernel::schedule::{ScheduleError, delete, get, pause, run_now};
 use counterstep_steps::schedule;
 use counterstep_steps::times::{DbTime, rfc3339};
+
+impl Run for ListSchedules {
+    async fn run(cx: Cx, (): (), asked: SchedulesQuery) -> Result<Page<ScheduleView>, Refused> {
+        let tenant = cx.caller.tenant;
+        let after = asked.cursor.map(|it| cursor::read_name(&it.0, &tenant));
+        let query = ports::ScheduleQuery::Page {
+            tenant: tenant.clone(),
+            after: after.transpose()?,
+            limit: and_one(asked.limit),
+        };
+        let rows = cx.engine.ports.store.schedules(&query).await?.rows;
+        let next = |last: &ScheduleRow| cursor::after_name(&last.name, &tenant);
+        let item = |row| schedule_view(row, Vec::new());
+        Ok(page(rows, asked.limit, next, item))
+    }
+}
+
+impl Run for GetSchedule {
+    async fn run(
+        cx: Cx,
+        ScheduleName(name): ScheduleName,
+        asked: ScheduleQuery,
+    ) -> Result<ScheduleView, Refused> {
+        let kept = get(&cx.engine, &cx.caller.tenant, &name).await?;
+        let next = asked.next.and_then(|next| usize::try_from(next).ok());
+        let upcoming = kept.upcoming(next.unwrap_or(0));
+        Ok(schedule_view(kept.row, upcoming))
+    }
+}
 
 impl Run for DeleteSchedule {
     async fn run(cx: Cx, ScheduleName(name): ScheduleName, (): ()) -> Result<(), Refused> {

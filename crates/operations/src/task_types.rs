@@ -1,12 +1,17 @@
-//! Whether a task type takes submissions, and what a person decides about that.
+//! Whether a task type takes submissions, what a person decides about that, and how long its steps take.
 
+use crate::filters::id_at;
 use crate::{Cx, Refused, Run, no_such_type, note};
 use counterstep_contracts::disable::{SwitchRequest, SwitchView};
-use counterstep_contracts::operation::task_types::{DisableTaskType, EnableTaskType, TypeRoute};
+use counterstep_contracts::operation::task_types::{
+    DisableTaskType, EnableTaskType, ListSlowSteps, SlowStepsQuery, TypeRoute,
+};
+use counterstep_contracts::slow_steps::SlowSteps;
 use counterstep_kernel::Engine;
 use counterstep_kernel::admission::SettingError;
 use counterstep_kernel::admission::disable::{TypeDecision, disable_type, enable_type};
-use counterstep_kernel::ports::TypeRow;
+use counterstep_kernel::ports::{TaskQuery, TypeRow};
+use counterstep_kernel::status::slow_steps::slow_steps;
 use counterstep_steps::times::rfc3339;
 use futures::future::BoxFuture;
 
@@ -27,6 +32,24 @@ impl Run for EnableTaskType {
 
     async fn run(cx: Cx, route: TypeRoute, input: SwitchRequest) -> Result<SwitchView, Refused> {
         switched(&cx, &route, &input, &cx.actor::<Self>(), enable_type).await
+    }
+}
+
+impl Run for ListSlowSteps {
+    fn find(cx: &Cx, route: &TypeRoute) -> Result<(), Refused> {
+        name(cx, route).map(drop)
+    }
+
+    async fn run(cx: Cx, route: TypeRoute, asked: SlowStepsQuery) -> Result<SlowSteps, Refused> {
+        let since = asked.since.map(|it| id_at("since", &it.0));
+        let tasks = TaskQuery {
+            task_type: Some(name(&cx, &route)?.to_owned()),
+            tenant: Some(cx.caller.tenant),
+            from: since.transpose()?,
+            limit: asked.tasks,
+            ..TaskQuery::default()
+        };
+        Ok(slow_steps(&cx.engine.ports.store, &tasks).await?)
     }
 }
 

@@ -77,7 +77,7 @@ pub async fn unreadable(
     task: TaskId,
     error: StoreError,
 ) -> Refused {
-    if !matches!(error, StoreError::Corrupt(_) | StoreError::Unsupported(_)) {
+    if error.may_pass() {
         return error.into();
     }
     match is_of(engine, tenant, task).await {

@@ -7,9 +7,10 @@ use crate::{
 use counterstep_kernel::host::outages::keep_watched;
 use counterstep_kernel::workers::worker_registry;
 use counterstep_node::exit::print;
-use counterstep_node::settings::{Database, duration};
+use counterstep_node::settings::duration;
 use counterstep_node::{
-    Exit, Layers, SettingsArgs, metrics, open, run_service, shutdown_on_signals,
+    Exit, Layers, SettingsArgs, metrics, missing_file, no_file, open, run_service,
+    shutdown_on_signals,
 };
 use counterstep_steps::Registry;
 
@@ -115,14 +116,15 @@ pub fn main(
         "reconciler",
         Box::pin(async {
             let shutdown = shutdown_on_signals(&settings)?;
-            if let Database::Sqlite(path) = &settings.database
-                && (args.once || args.dry_run)
-                && !path.exists()
-            {
-                let path = path.display();
-                tracing::warn!(
-                    "there was no database file `{path}`, and one is made: are --data-dir and --database right?"
-                );
+            match missing_file(&settings) {
+                Some(path) if args.dry_run => return Err(no_file(path)),
+                Some(path) if args.once => {
+                    let path = path.display();
+                    tracing::warn!(
+                        "there was no database file `{path}`, and one is made: are --data-dir and --database right?"
+                    );
+                }
+                _ => {}
             }
             let engine = open(&settings, registry, "reconciler").await?;
             if args.dry_run {

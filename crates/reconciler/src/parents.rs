@@ -18,7 +18,7 @@ pub async fn plan(engine: &Engine, limit: u32) -> Result<Vec<TaskId>, StoreError
             Ok(true) => found.push(task.task),
             Ok(false) => {}
             // A damaged one is no trouble of the others: its host parks it.
-            Err(error @ (StoreError::Corrupt(_) | StoreError::Unsupported(_))) => {
+            Err(error) if !error.may_pass() => {
                 tracing::warn!(task = %task.task, %error, "a sleeping task cannot be read");
             }
             Err(error) => return Err(error),

@@ -109,7 +109,7 @@ pub fn plan(
         // Tasks of a paused queue are not lost. One may stand in a lane that no type has any more.
         let lanes = queues.iter().flat_map(|queue| queue.base().lanes());
         let lanes: BTreeSet<_> = lanes.collect();
-        let queues = engine.not_paused(&Vec::from_iter(lanes)).await;
+        let queues = engine.open_queues(&Vec::from_iter(lanes)).await;
         let which = Unclaimed {
             queues,
             known,

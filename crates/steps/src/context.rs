@@ -400,12 +400,7 @@ impl ObjectsContext {
         content_type: &str,
         body: ByteStream,
     ) -> StepResult<StoredFile> {
-        if !keys::is_bucket_name(bucket) {
-            return Err(StepError::permanent(format_args!(
-                "invalid bucket name `{}`: use 3 to 63 of a-z, 0-9, dot and hyphen",
-                bucket.escape_debug()
-            )));
-        }
+        keys::check_bucket_name(bucket)?;
         let key = keys::object_key(&self.prefix, self.stored.fetch_add(1, Ordering::Relaxed));
         // Noted before the first byte leaves: what breaks off half-way has been written to as well.
         *self.written.lock() = true;

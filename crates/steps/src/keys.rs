@@ -1,6 +1,7 @@
 //! Object keys: how they are built and read. Epoch and attempt stand in every key: a database fence cannot stop a paused
 //! process, or an upload that hangs past its time limit, from overwriting a fixed one.
 
+use crate::error::{StepError, StepResult};
 use counterstep_contracts::{Attempt, Epoch, TaskId, Tenant};
 
 /// `t/{tenant}/{task}/`: everything that a task ever stored.
@@ -88,6 +89,20 @@ pub fn is_archive_prefix(prefix: &str) -> bool {
                 .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
     };
     prefix.len() <= 200 && prefix.split('/').all(segment) && prefix.split('/').next() != Some("t")
+}
+
+/// Refuses a bucket name that [`is_bucket_name`] does not accept.
+///
+/// # Errors
+/// Permanent.
+pub fn check_bucket_name(name: &str) -> StepResult<()> {
+    if is_bucket_name(name) {
+        return Ok(());
+    }
+    Err(StepError::permanent(format_args!(
+        "invalid bucket name `{}`: use 3 to 63 of a-z, 0-9, dot and hyphen",
+        name.escape_debug()
+    )))
 }
 
 /// Whether a bucket name from a declaration is acceptable: 3 to 63 of `a-z 0-9 . -`, no dot at an

@@ -2,8 +2,15 @@
 
 use crate::failed::Answer;
 use crate::page_request::PageRequest;
+use crate::pages::limits::Limits;
+use crate::pages::overview::Breakers;
+use crate::pages::queues::Queues;
+use crate::pages::schedules::Schedules;
+use crate::pages::types::Types;
+use crate::pages::workers::Machines;
 use crate::pages::{
-    bulk, limits, overview, parked, queues, schedules, submit, task, tasks, types, workers,
+    bulk, declared, limits, overview, parked, queues, schedules, submit, task, tasks, types,
+    workers,
 };
 use crate::{assets, live, sign_in};
 use actix_web::web::{self, ServiceConfig, get, post, resource};
@@ -36,7 +43,7 @@ pub(crate) fn configure(config: &mut ServiceConfig) {
         .service(resource("/parked").route(get().to(parked::get)))
         .service(resource("/bulk/{id}").route(get().to(bulk::get)))
         .service(resource("/types").route(get().to(types::list)))
-        .service(resource("/types/{type}").route(get().to(types::get)))
+        .service(resource("/types/{name}").route(get().to(types::get)))
         .service(resource("/schedules").route(get().to(schedules::get)))
         .service(resource("/queues").route(get().to(queues::get)))
         .service(resource("/limits").route(get().to(limits::get)))
@@ -57,24 +64,34 @@ fn decisions() -> Vec<(&'static str, Resource)> {
         decision("/bulk/new", bulk::new, bulk::start),
         decision("/bulk/{id}/{what:stop}", bulk::stopping, bulk::stop),
         decision(
-            "/types/{type}/{what:disable|enable}",
-            types::page,
-            types::post,
+            "/types/{name}/{what:disable|enable}",
+            declared::page::<Types>,
+            declared::post::<Types>,
         ),
         decision(
             "/schedules/{name}/{what:pause|resume|run}",
-            schedules::page,
-            schedules::post,
+            declared::page::<Schedules>,
+            declared::post::<Schedules>,
         ),
         decision(
             "/queues/{name}/{what:pause|resume}",
-            queues::page,
-            queues::post,
+            declared::page::<Queues>,
+            declared::post::<Queues>,
         ),
         decision(
             "/limits/{name}/{what:set|reset}",
-            limits::page,
-            limits::post,
+            declared::page::<Limits>,
+            declared::post::<Limits>,
+        ),
+        decision(
+            "/breakers/{name}/{what:close}",
+            declared::page::<Breakers>,
+            declared::post::<Breakers>,
+        ),
+        decision(
+            "/workers/{name}/{what:pause|resume}",
+            declared::page::<Machines>,
+            declared::post::<Machines>,
         ),
     ]
 }

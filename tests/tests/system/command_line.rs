@@ -500,3 +500,34 @@ fn a_version_names_the_commit_and_completions_name_the_commands() {
     }
     run(place.path(), &["completions", "no-such-shell"]).assert_code(2);
 }
+
+#[test]
+fn a_profile_names_a_server_and_a_flag_comes_before_it() {
+    let place = Place::new();
+    let served = services::dev(&place, &[]);
+    let home = place.path().to_str().expect("UTF-8").to_owned();
+    let here = |arguments: &[&str]| run_in(&place, &[("XDG_CONFIG_HOME", &home)], arguments);
+    here(&["profile", "add", "here", "--url", served.api.url()]).assert_code(0);
+    here(&["queues", "list", "--profile", "here"])
+        .assert_code(0)
+        .assert_says("orders");
+    here(&["profile", "list"])
+        .assert_code(0)
+        .assert_says(served.api.url());
+    here(&["queues", "list", "--profile", "away"])
+        .assert_code(78)
+        .assert_says("it has here");
+    let away = ["queues", "list", "--profile", "here"];
+    // Neither the address nor the key of one server goes with those of another one.
+    here(&[&away[..], &["--url", "http://127.0.0.1:9"]].concat())
+        .assert_code(78)
+        .assert_says("--url");
+    let key = [("XDG_CONFIG_HOME", &*home), ("COUNTERSTEP_TOKEN_FILE", "k")];
+    run_in(&place, &key, &away).assert_code(78);
+    let login = "https://kim:hunter2@127.0.0.1";
+    here(&["profile", "add", "b", "--url", login]).assert_code(78);
+    here(&["profile", "add", "b", "--url", "127.0.0.1"]).assert_code(2);
+    here(&["profile", "remove", "here"]).assert_code(0);
+    here(&["profile", "remove", "here"]).assert_code(1);
+    assert!(served.process.stop().success());
+}

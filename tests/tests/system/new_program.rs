@@ -134,6 +134,20 @@ fn add_the_program_of_the_readme(folder: &Path) {
     to_its_end(folder, rustfmt).assert_code(0);
 }
 
+/// The task type that AGENTS.md adds, with its sweep, as its reader pastes them. `src/lib.rs` of the author registers it.
+fn add_the_type_of_the_page_for_agents(folder: &Path) {
+    let page = std::fs::read_to_string(folder.join("AGENTS.md")).expect("the page");
+    let blocks = page.split("```rust\n").skip(1);
+    let blocks: Vec<_> = blocks
+        .map(|rest| rest.split_once("```").expect("the end of the block").0)
+        .collect();
+    let paths = ["src/ship_order.rs", "tests/ship_order.rs"];
+    assert_eq!(blocks.len(), paths.len(), "the type and its sweep");
+    for (path, block) in paths.into_iter().zip(blocks) {
+        std::fs::write(folder.join(path), block).expect("a file");
+    }
+}
+
 /// The shop's own tables on a server for the sweep.
 fn shop_database(server: &Postgres) -> String {
     let url = server.database();
@@ -196,6 +210,7 @@ fn render(folder: &Path) {
         "book-seat",
         "print-ticket",
         "mail-ticket",
+        "ship-order",
         "('tickets', 'INSERT'),",
     ];
     let of_a_trigger = [
@@ -249,6 +264,7 @@ async fn a_program_from_nothing_passes_its_sweep_serves_a_task_and_runs_as_its_f
 
     add_what_the_author_adds(&folder);
     add_the_program_of_the_readme(&folder);
+    add_the_type_of_the_page_for_agents(&folder);
     let server = Postgres::start();
     follow_ci(&place, &folder, &shop_database(&server));
     let deployment = Deployment {

@@ -151,4 +151,18 @@ fn a_secret_that_others_can_read_is_a_finding() {
             "{mode:o}: {ended:#?}"
         );
     }
+    std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o644)).expect("its mode");
+    let doctor = || run(place.path(), &[&["doctor"], &settings[..]].concat());
+    let found = doctor();
+    assert_eq!(found.code, Some(1), "{found:#?}");
+    let open = std::fs::read_to_string(&file).expect("the file");
+    let accepted = "[accepted_findings]\nsecret_file_open = \"a token for tests\"\n";
+    std::fs::write(&file, accepted.to_owned() + &open).expect("the file");
+    let found = doctor();
+    assert_eq!(found.code, Some(0), "{found:#?}");
+    assert!(
+        found.stdout.contains("accepted, secret_file_open: ")
+            && found.stdout.contains("reason: a token for tests"),
+        "{found:#?}"
+    );
 }

@@ -287,7 +287,7 @@ async fn what_the_api_refuses_and_what_fails_ends_with_one() {
         to_its_end(place.path(), command)
             .assert_code(2)
             .assert_says(&format!(
-                "--url or COUNTERSTEP_URL: invalid address {shown}"
+                "--url, COUNTERSTEP_URL or a profile: invalid address {shown}"
             ));
     }
     let nowhere = [

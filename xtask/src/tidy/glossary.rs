@@ -33,7 +33,7 @@ const PLAIN: &str = "
     add address age already at being beyond busy by change changeable changed created cross database declaration declared decrypt delete
     describe disable download enable ended erased file finish finished for found full gone high id in internal invalid large last late list long low
     malformed many media message migrate mismatch name new next no normal not of oldest on once operator park pass pause range read refuse renamed
-    replace reset resume run satisfiable second secret set setting show site slow storage submit such taken test too unavailable undone unsupported up upgrade
+    remove replace reset resume run satisfiable second secret set setting show site slow storage submit such taken test too unavailable undone unsupported up upgrade
     updated verify watch way what when why
     allowed body cfg counterstep distributed error header method parameter requested";
 

@@ -8,6 +8,7 @@ mod image;
 mod kernel;
 mod layers;
 mod links;
+mod llms;
 mod map;
 mod markdown;
 mod mutants;
@@ -36,6 +37,7 @@ fn check() -> Found {
     found.extend(circles::check(&files)?);
     found.extend(glossary::check(&files)?);
     found.extend(image::check(&files)?);
+    found.extend(llms::check()?);
     found.extend(packages::check(&files)?);
     Ok(found)
 }

@@ -109,7 +109,6 @@ mod tests {
         for line in [
             "/// As long as it holds, for a long time, so many that none is left.",
             "/// No signal came by noon; it comes by itself.",
-            "docs/decisions/0050-test-time-and-build-profiles.md",
             "/// The faster one of two, and not so long.",
         ] {
             assert_eq!(refused(line), None, "{line}");

@@ -2,7 +2,7 @@
 //! what a route allows.
 
 pub(crate) mod bearer;
-mod by_api_key;
+mod key_cache;
 mod proxy;
 mod rate;
 mod tokens;
@@ -11,10 +11,10 @@ pub use proxy::{InvalidPeer, TrustedPeers};
 pub(crate) use rate::Rates;
 
 use actix_web::HttpRequest;
-use by_api_key::KeyCache;
 use counterstep_kernel::Engine;
 use counterstep_kernel::access::access_tokens::{AccessTokens, KeysState, TokenVerifier};
 use counterstep_operations::{Caller, Refused};
+use key_cache::KeyCache;
 use std::sync::Arc;
 
 /// How the callers of an interface are authenticated.

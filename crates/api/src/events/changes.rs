@@ -158,7 +158,7 @@ impl ChangeStream {
         };
         match read {
             Ok(()) => Some(()),
-            Err(error @ (StoreError::Unavailable(_) | StoreError::Unknown(_))) => {
+            Err(error) if error.may_pass() => {
                 tracing::debug!(%error, "a stream waits for the database");
                 tokio::time::sleep(AGAIN).await;
                 Some(())

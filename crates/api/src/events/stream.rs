@@ -127,7 +127,7 @@ impl EventStream {
                 Ok(Found::Some) => continue,
                 Ok(Found::Nothing) => {}
                 Ok(Found::Ended | Found::Missing) => return None,
-                Err(error @ (StoreError::Unavailable(_) | StoreError::Unknown(_))) => {
+                Err(error) if error.may_pass() => {
                     tracing::debug!(task = %self.following.task, %error, "a stream waits for the database");
                     until = until.min(Instant::now() + AGAIN);
                 }

@@ -6,7 +6,7 @@ use super::schemas::Schemas;
 use super::task_types;
 use super::words::words;
 use counterstep_contracts::access::Role;
-use counterstep_contracts::operation::{Chapter, Param};
+use counterstep_contracts::operation::{Chapter, Param, QueryParam};
 use counterstep_contracts::{ProblemCode, Tenant};
 use counterstep_steps::{Registry, TaskType};
 use serde_json::{Map, Value, json};
@@ -133,9 +133,11 @@ impl Document<'_> {
         let parameters = |of: &[Param], place: &str| {
             of.iter().map(|it| parameter(it, place)).collect::<Vec<_>>()
         };
+        let declared = of.declared_query.map_or_else(Vec::new, |of| of());
         let parameters = [
             parameters(of.path, "path"),
             parameters(of.query, "query"),
+            declared.into_iter().map(declared_parameter).collect(),
             parameters(of.headers, "header"),
         ];
         let mut operation = json!({
@@ -238,6 +240,16 @@ fn parameter(of: &Param, place: &str) -> Value {
     };
     parameter["example"] = example;
     parameter
+}
+
+fn declared_parameter(of: QueryParam) -> Value {
+    json!({
+        "name": of.name,
+        "in": "query",
+        "description": of.about,
+        "schema": of.schema,
+        "example": of.example,
+    })
 }
 
 fn answer(of: &Reply, schemas: &mut Schemas) -> Value {

@@ -14,4 +14,4 @@ pub(crate) use document::{Document, Row};
 pub(crate) use operation::{CACHE_CONTROL, Header, LOCATION, Operation, PerType, Reply, schema_of};
 #[cfg(test)]
 pub(crate) use operation::{Content, Json};
-pub(crate) use page::page;
+pub(crate) use page::{Part, page};

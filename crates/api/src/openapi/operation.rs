@@ -2,7 +2,7 @@
 //! a constant, so that a route without one does not compile.
 
 use counterstep_contracts::ProblemCode;
-use counterstep_contracts::operation::{Body, Chapter, Command, Declared, Link, Param};
+use counterstep_contracts::operation::{Body, Chapter, Command, Declared, Link, Param, QueryParam};
 use counterstep_steps::task::SchemaFn;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
@@ -175,6 +175,8 @@ pub(crate) struct Operation {
     pub(crate) summary: &'static str,
     pub(crate) path: &'static [Param],
     pub(crate) query: &'static [Param],
+    /// The same of a declared operation.
+    pub(crate) declared_query: Option<fn() -> Vec<QueryParam>>,
     pub(crate) headers: &'static [Param],
     pub(crate) body: Option<Json>,
     /// The body may be left out.
@@ -197,6 +199,7 @@ impl Operation {
             summary,
             path: &[],
             query: &[],
+            declared_query: None,
             headers: &[],
             body: None,
             body_is_optional: false,
@@ -292,7 +295,8 @@ impl From<&Declared> for Operation {
         });
         Self {
             path: declared.params,
-            body: declared.input.map(Json::from),
+            declared_query: declared.query,
+            body: declared.body().map(Json::from),
             declared: [Some(reply), other],
             problems: about.problems,
             command: about.command,

@@ -3,6 +3,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use counterstep_contracts::commands::segment;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
@@ -13,6 +14,9 @@ const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;mar
     table{border-collapse:collapse}td,th{text-align:left;vertical-align:top;padding:.2rem 1rem .2rem 0}\
     b.method{display:inline-block;min-width:4.5rem}:root{color-scheme:light dark}td{white-space:pre-line}";
 
+/// Maximum length of what a chapter shows whole: the operations of many task types have a line each.
+const LONGEST: usize = 50_000;
+
 /// A page, and what a browser may do with it.
 pub(crate) struct Page {
     pub(crate) html: String,
@@ -20,63 +24,172 @@ pub(crate) struct Page {
     pub(crate) policy: String,
 }
 
-/// The page of a document.
-pub(crate) fn page(document: &Value) -> Page {
-    let mut html = String::new();
-    // A text takes whatever is written to it.
-    let _ = write(&mut html, document);
-    let style = STANDARD.encode(Sha256::digest(STYLE.as_bytes()));
-    let policy = format!(
-        "default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    );
-    Page { html, policy }
+/// What a page shows of a document.
+pub(crate) enum Part<'a> {
+    /// The chapters with their operations, and the names of the schemas.
+    Index,
+    /// The operations of a chapter: those that are too many for a page by their pages.
+    Chapter(&'a str),
+    /// An operation.
+    Operation(&'a str),
+    /// A schema.
+    Schema(&'a str),
+    /// The operations and schemas with these words.
+    Search(&'a str),
 }
 
-fn write(html: &mut String, document: &Value) -> std::fmt::Result {
+/// The page of a part of a document; `None`: it has no such part.
+pub(crate) fn page(document: &Value, part: &Part<'_>) -> Option<Page> {
+    let mut html = String::new();
+    // A text takes whatever is written to it.
+    let _ = head(&mut html, document);
+    match *part {
+        Part::Index => drop(index(&mut html, document)),
+        Part::Chapter(name) => {
+            let tag = tags(document).iter().find(|tag| tag["name"] == name)?;
+            let _ = chapter(&mut html, tag, document);
+        }
+        Part::Operation(id) => {
+            let mut all = operations(document);
+            let (path, method, of) = all.find(|(.., of)| of["operationId"] == id)?;
+            let _ = operation(&mut html, path, method, of, document);
+        }
+        Part::Schema(name) => {
+            let schema = document["components"]["schemas"].get(name)?;
+            let (name, shown) = (escaped(name), linked(schema));
+            html += &format!("<h2><code>{name}</code></h2><pre>{shown}</pre>");
+        }
+        Part::Search(words) => drop(found(&mut html, document, words)),
+    }
+    html.push_str("</html>");
+    let style = STANDARD.encode(Sha256::digest(STYLE.as_bytes()));
+    let policy = format!(
+        "default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    );
+    Some(Page { html, policy })
+}
+
+fn head(html: &mut String, document: &Value) -> std::fmt::Result {
     let info = &document["info"];
     let title = text(&info["title"]);
     write!(
         html,
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\">\
-         <title>{title} API</title><style>{STYLE}</style><h1>{title} {}</h1><p>{}</p>\
-         <p>As OpenAPI {}: <a href=\"api/openapi.json\">openapi.json</a></p><nav><ul>",
+         <title>{title} API</title><style>{STYLE}</style><h1><a href=\"docs\">{title} {}</a></h1>\
+         <form action=\"docs\"><label>Search <input name=q required></label> <button>Search</button></form>",
         text(&info["version"]),
-        text(&info["description"]),
+    )
+}
+
+fn tags(document: &Value) -> &[Value] {
+    document["tags"].as_array().map_or(&[][..], Vec::as_slice)
+}
+
+/// The operations of a document, each with its path and method.
+fn operations(document: &Value) -> impl Iterator<Item = (&String, &String, &Value)> {
+    fields(&document["paths"])
+        .flat_map(|(path, methods)| fields(methods).map(move |(method, of)| (path, method, of)))
+}
+
+fn index(html: &mut String, document: &Value) -> std::fmt::Result {
+    write!(
+        html,
+        "<p>{}</p><p>As OpenAPI {}: <a href=\"api/openapi.json\">openapi.json</a></p>",
+        text(&document["info"]["description"]),
         text(&document["openapi"]),
     )?;
-    let tags = document["tags"].as_array().map_or(&[][..], Vec::as_slice);
-    for tag in tags {
+    for tag in tags(document) {
         let name = text(&tag["name"]);
         write!(
             html,
-            "<li><a href=\"#{}\">{name}</a>: {}",
-            anchor(&name),
-            text(&tag["description"])
+            "<h2><a href=\"docs?chapter={}\">{name}</a></h2><p>{}</p><ul>",
+            encoded(&tag["name"]),
+            text(&tag["description"]),
         )?;
+        for it in operations(document).filter(|(.., of)| of["tags"][0] == tag["name"]) {
+            line(html, it)?;
+        }
+        html.push_str("</ul>");
     }
-    html.push_str("<li><a href=\"#schemas\">schemas</a></ul></nav>");
-    for tag in tags {
-        let name = text(&tag["name"]);
-        write!(html, "<h2 id=\"{}\">{name}</h2>", anchor(&name))?;
-        for (path, methods) in fields(&document["paths"]) {
-            for (method, operation) in fields(methods) {
-                if operation["tags"][0] == tag["name"] {
-                    self::operation(html, path, method, operation, document)?;
-                }
+    html.push_str("<h2>schemas</h2><p>");
+    for (name, _) in fields(&document["components"]["schemas"]) {
+        write!(html, "{} ", of_schema(&escaped(name), &escaped(name)))?;
+    }
+    html.push_str("</p>");
+    Ok(())
+}
+
+/// A line that leads to an operation.
+fn line(html: &mut String, (path, method, of): (&String, &String, &Value)) -> std::fmt::Result {
+    write!(
+        html,
+        "<li><b class=method>{}</b> <a href=\"docs?operation={}\"><code>{}</code></a>: {}",
+        escaped(&method.to_uppercase()),
+        encoded(&of["operationId"]),
+        escaped(path),
+        text(&of["summary"]),
+    )
+}
+
+fn chapter(html: &mut String, tag: &Value, document: &Value) -> std::fmt::Result {
+    write!(
+        html,
+        "<h2>{}</h2><p>{}</p>",
+        text(&tag["name"]),
+        text(&tag["description"])
+    )?;
+    for it @ (path, method, of) in operations(document) {
+        if of["tags"][0] == tag["name"] {
+            let mut whole = String::new();
+            operation(&mut whole, path, method, of, document)?;
+            match html.len() + whole.len() < LONGEST {
+                true => html.push_str(&whole),
+                false => line(html, it)?,
             }
         }
     }
-    html.push_str("<h2 id=schemas>schemas</h2>");
-    for (name, schema) in fields(&document["components"]["schemas"]) {
-        let name = escaped(name);
-        write!(
-            html,
-            "<section id=\"schema-{name}\"><h3><code>{name}</code></h3>"
-        )?;
-        write!(html, "<pre>{}</pre></section>", linked(schema))?;
-    }
-    html.push_str("</html>");
     Ok(())
+}
+
+fn found(html: &mut String, document: &Value, words: &str) -> std::fmt::Result {
+    let wanted: Vec<_> = words.split_whitespace().map(str::to_lowercase).collect();
+    let has = |text: String| {
+        let text = text.to_lowercase();
+        wanted.iter().all(|word| text.contains(word))
+    };
+    write!(html, "<h2>With {}</h2><ul>", escaped(words))?;
+    let mut none = true;
+    for it @ (path, method, of) in operations(document) {
+        let texts = [&of["operationId"], &of["summary"], &of["description"]];
+        let texts = texts
+            .map(|text| text.as_str().unwrap_or_default())
+            .join(" ");
+        if has(format!("{method} {path} {texts} {}", of["parameters"])) {
+            line(html, it)?;
+            none = false;
+        }
+    }
+    for (name, schema) in fields(&document["components"]["schemas"]) {
+        if has(format!("{name} {schema}")) {
+            write!(html, "<li>{}", of_schema(&escaped(name), &escaped(name)))?;
+            none = false;
+        }
+    }
+    html.push_str("</ul>");
+    if none {
+        html.push_str("<p>Nothing has all of these words.</p>");
+    }
+    Ok(())
+}
+
+/// A link to a schema.
+fn of_schema(name: &str, shown: &str) -> String {
+    format!("<a href=\"docs?schema={name}\">{shown}</a>")
+}
+
+/// A text in the query of an address.
+fn encoded(text: &Value) -> String {
+    escaped(&segment(text.as_str().unwrap_or_default()))
 }
 
 fn operation(
@@ -154,7 +267,7 @@ fn content(html: &mut String, what: &str, of: &Value) -> std::fmt::Result {
     Ok(())
 }
 
-/// A schema, whose references lead to those of this page.
+/// A schema, whose references lead to the pages of those.
 fn linked(schema: &Value) -> String {
     const REFERENCE: &str = "#/components/schemas/";
     let shown = escaped(&format!("{schema:#}"));
@@ -163,11 +276,8 @@ fn linked(schema: &Value) -> String {
     for part in parts {
         let end = part.find('&').unwrap_or(part.len());
         let (name, rest) = part.split_at(end);
-        // A text takes whatever is written to it.
-        let _ = write!(
-            html,
-            "<a href=\"#schema-{name}\">{REFERENCE}{name}</a>{rest}"
-        );
+        html += &of_schema(name, &format!("{REFERENCE}{name}"));
+        html += rest;
     }
     html
 }
@@ -185,10 +295,6 @@ fn fields(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
 
 fn text(value: &Value) -> String {
     escaped(value.as_str().unwrap_or_default())
-}
-
-fn anchor(name: &str) -> String {
-    name.replace(' ', "-")
 }
 
 /// A text as it may stand in HTML, within quotes too.

@@ -1,7 +1,6 @@
 //! `POST /api/bulk-operations`: one decision for many tasks. The kernel executes it; here the body is checked.
 
 use super::answer::Answer;
-use super::list::{declared_name, failure_filter, millis};
 use super::operation::body;
 use crate::app_state::Api;
 use crate::caller::Authenticated;
@@ -11,6 +10,7 @@ use counterstep_contracts::bulk::{BulkAction, BulkFilter, BulkPreview, BulkReque
 use counterstep_contracts::{Labels, ProblemCode, SettledAs, TaskStatus};
 use counterstep_kernel::bulk::{self, BulkSpec};
 use counterstep_kernel::dead_letters::Selection;
+use counterstep_operations::filters::{declared_name, failure_filter, millis};
 use counterstep_operations::{Caller, Refused, invalid, note};
 
 pub(super) async fn post(
@@ -107,7 +107,7 @@ fn selection(api: &Api, caller: &Caller, body: &BulkRequest) -> Result<Selection
     };
     Ok(Selection {
         tenant: caller.tenant.clone(),
-        task_type: task_type.map(|name| declared_name(api, &name)),
+        task_type: task_type.map(|name| declared_name(&api.engine, &name)),
         statuses: statuses.copied().collect(),
         labels: checked(&labels)?,
         failure: failure_filter(failure_class.as_deref(), failure_text.as_deref())

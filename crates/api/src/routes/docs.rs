@@ -6,11 +6,12 @@ use super::table::Table;
 use crate::app_state::Api;
 use crate::auth::AuthSettings;
 use crate::mount_path::address;
-use crate::openapi::{self, Document};
+use crate::openapi::{self, Document, Part};
 use crate::query::Params;
 use actix_web::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
 use actix_web::{HttpRequest, HttpResponse, web};
-use counterstep_operations::ALL;
+use counterstep_contracts::ProblemCode;
+use counterstep_operations::{ALL, Refused};
 use counterstep_steps::Registry;
 use serde_json::{Value, json};
 
@@ -49,8 +50,22 @@ pub(super) async fn page(
     table: web::Data<Table>,
     request: HttpRequest,
 ) -> Answer {
-    Params::of(&request, &[])?;
-    let page = openapi::page(&as_reached(&api, &table, &request));
+    let params = Params::of(&request, &["chapter", "operation", "schema", "q"])?;
+    let of = |name| params.get(name);
+    let parts = [
+        of("q").map(Part::Search),
+        of("operation").map(Part::Operation),
+        of("schema").map(Part::Schema),
+        of("chapter").map(Part::Chapter),
+    ];
+    let part = parts.into_iter().flatten().next().unwrap_or(Part::Index);
+    let page = openapi::page(&as_reached(&api, &table, &request), &part);
+    let page = page.ok_or_else(|| {
+        Refused::new(
+            ProblemCode::NoSuchRoute,
+            "the document has no such part: see /docs",
+        )
+    })?;
     Ok(HttpResponse::Ok()
         .insert_header((CONTENT_TYPE, "text/html; charset=utf-8"))
         .insert_header((CONTENT_SECURITY_POLICY, page.policy))

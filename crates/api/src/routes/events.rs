@@ -3,7 +3,6 @@
 
 use super::address::task_id;
 use super::answer::Answer;
-use super::list::{declared_name, labels_of, status_of};
 use crate::app_state::Api;
 use crate::caller::Authenticated;
 use crate::events::{ChangeStream, EventStream, Filter};
@@ -13,7 +12,9 @@ use actix_web::http::Method;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use actix_web::{HttpRequest, HttpResponse, web};
 use bytes::Bytes;
-use counterstep_contracts::AuditSeq;
+use counterstep_contracts::{AuditSeq, TaskStatus};
+use counterstep_operations::filters::{declared_name, labels_of};
+use counterstep_operations::{Refused, invalid};
 use futures::Stream;
 use std::convert::Infallible;
 
@@ -40,13 +41,25 @@ pub(super) async fn of_many(
     let params = Params::of_list(&request, &["type"], &["status", "label"])?;
     let statuses = params.all("status").map(status_of);
     let filter = Filter {
-        task_type: params.get("type").map(|name| declared_name(&api, name)),
+        task_type: params
+            .get("type")
+            .map(|name| declared_name(&api.engine, name)),
         statuses: statuses.collect::<Result<_, _>>()?,
-        labels: labels_of(&params)?,
+        labels: labels_of(params.all("label"))?,
     };
     let last = last_event_id(&request)?;
     let stream = ChangeStream::open(api, caller, filter, last)?;
     Ok(answer(&request, stream.frames()))
+}
+
+fn status_of(text: &str) -> Result<TaskStatus, Refused> {
+    text.parse().map_err(|_| {
+        let known: Vec<_> = TaskStatus::ALL
+            .iter()
+            .map(|status| status.as_str())
+            .collect();
+        invalid(format!("`status` is one of {}", known.join(", "))).at("status")
+    })
 }
 
 fn answer(

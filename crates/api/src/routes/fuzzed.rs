@@ -1,48 +1,42 @@
 //! What must hold of the query strings and ranges that the routes read, for [`crate::fuzz`]. Must not
 //! parse anything itself.
 
-use super::list::{failure_of, id_at, labels_of, limit_of, status_of};
 use super::result::{Part, part_of};
-use crate::cursor;
-use crate::query::Params;
+use crate::query::DeclaredQuery;
 use actix_web::HttpRequest;
+use counterstep_contracts::operation::task_lists::{ListTasks, TasksQuery};
+use counterstep_contracts::operation::{Cursor, Declared, Time};
 use counterstep_contracts::{TaskId, Tenant};
 use counterstep_kernel::ports::{ChildQuery, TaskQuery};
+use counterstep_operations::filters::{failure_filter, id_at, labels_of};
+use counterstep_operations::{cursor, read_input};
 use counterstep_steps::times::read_rfc3339;
+use std::sync::LazyLock;
 use uuid::Uuid;
 
-/// Those of the list of tasks, and what others read beside them.
-const ONCE: &[&str] = &[
-    "type",
-    "since",
-    "until",
-    "failure_class",
-    "failure_text",
-    "limit",
-    "cursor",
-];
+/// That of the list of tasks, which has all that other lists have.
+static TASKS: LazyLock<DeclaredQuery> =
+    LazyLock::new(|| DeclaredQuery::of(&Declared::of::<ListTasks>()));
 
 pub(crate) fn query(request: &HttpRequest) {
-    let Ok(params) = Params::of_list(request, ONCE, &["status", "label"]) else {
+    let Ok(input) = TASKS.read(request) else {
         return;
     };
-    if let Ok(limit) = limit_of(&params) {
-        assert!((1..=200).contains(&limit), "{limit}");
+    let asked = read_input::<TasksQuery>(input).expect("each value is one of its schema");
+    assert!((1..=200).contains(&asked.limit.0), "{asked:?}");
+    if let Ok(labels) = labels_of(asked.label.iter().map(String::as_str)) {
+        assert_eq!(labels.len(), asked.label.len());
     }
-    for text in params.all("status") {
-        if let Ok(status) = status_of(text) {
-            assert_eq!(status.as_str(), text);
-        }
-    }
-    if let Ok(labels) = labels_of(&params) {
-        assert_eq!(labels.len(), params.all("label").count());
-    }
-    if let Ok(failure) = failure_of(&params) {
+    let (class, text) = (
+        asked.failure_class.as_deref(),
+        asked.failure_text.as_deref(),
+    );
+    if let Ok(failure) = failure_filter(class, text) {
         let is_short = |text: &String| (1..=256).contains(&text.chars().count());
         assert!(failure.text.as_ref().is_none_or(is_short));
     }
-    for name in ["since", "until"] {
-        if let Some(text) = params.get(name) {
+    for (name, time) in [("since", &asked.since), ("until", &asked.until)] {
+        if let Some(Time(text)) = time {
             assert_eq!(
                 id_at(name, text).is_ok(),
                 read_rfc3339(text).is_some(),
@@ -50,7 +44,7 @@ pub(crate) fn query(request: &HttpRequest) {
             );
         }
     }
-    if let Some(text) = params.get("cursor") {
+    if let Some(Cursor(text)) = &asked.cursor {
         cursors(text);
     }
 }

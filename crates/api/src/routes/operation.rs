@@ -8,7 +8,7 @@ use crate::body::Arriving;
 use crate::caller::Authenticated;
 use crate::headers::{BodyKind, body_kind, content_length};
 use crate::mount_path::address;
-use crate::query::Params;
+use crate::query::DeclaredQuery;
 use crate::request_json;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, LOCATION};
@@ -23,6 +23,7 @@ use serde_json::Value;
 /// read.
 pub(super) async fn answer(
     it: &'static Running,
+    query: &DeclaredQuery,
     api: web::Data<Api>,
     Authenticated(caller): Authenticated,
     request: HttpRequest,
@@ -30,16 +31,16 @@ pub(super) async fn answer(
 ) -> Answer {
     let about = it.declared.about;
     let target = it.on(&segments(&request, about.path))?;
-    Params::of(&request, &[])?;
+    let asked = query.read(&request)?;
     let cx = Cx {
         engine: api.engine.clone(),
         caller,
         process: api.clone().into_inner(),
     };
     target.find(&cx)?;
-    let input = match it.declared.input {
+    let input = match it.declared.body() {
         Some(_) => json_body(&api, &request, payload).await?,
-        None => Value::Null,
+        None => asked,
     };
     let running = target.run(cx, input);
     let answer = if about.changes() {

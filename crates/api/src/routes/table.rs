@@ -3,13 +3,14 @@
 
 use super::described as about;
 use super::{
-    batch, bulk, children, dead_letters, docs, events, health, links, list, log, metrics,
-    operation, result, run_again, schedules, signals, submit, task, types,
+    batch, bulk, docs, events, health, links, metrics, operation, result, run_again, schedules,
+    signals, submit, task, types,
 };
 use crate::app_state::Api;
 use crate::caller::Authenticated;
 use crate::openapi::{Operation, PerType, Row};
 use crate::origins;
+use crate::query::DeclaredQuery;
 use actix_web::http::Method;
 use actix_web::{HttpRequest, Route, web};
 use counterstep_contracts::access::Role;
@@ -53,14 +54,18 @@ impl To {
     pub(crate) fn add(self, route: Route) -> Route {
         match self {
             Self::Handler(add) => add(route),
-            Self::Operation(it) => route.to(
-                move |api: web::Data<Api>,
-                      caller: Authenticated,
-                      request: HttpRequest,
-                      payload: web::Payload| {
-                    operation::answer(it, api, caller, request, payload)
-                },
-            ),
+            Self::Operation(it) => {
+                let query = Arc::new(DeclaredQuery::of(&it.declared));
+                route.to(
+                    move |api: web::Data<Api>,
+                          caller: Authenticated,
+                          request: HttpRequest,
+                          payload: web::Payload| {
+                        let query = query.clone();
+                        async move { operation::answer(it, &query, api, caller, request, payload).await }
+                    },
+                )
+            }
         }
     }
 }
@@ -107,14 +112,9 @@ const BY_HAND: &[Endpoint] = endpoints! {
     Post "/api/tasks/{id}" SUBMIT => submit::post, about::submitting::POST;
     Post "/api/tasks/{id}/signals/{name}" SUBMIT => signals::post, about::tasks::SIGNAL_POST;
     Post "/api/tasks/{id}/batch" SUBMIT => batch::post, about::submitting::BATCH;
-    Get "/api/tasks" READ => list::get, about::tasks::LIST;
-    Get "/api/tasks/{id}/children" READ => children::get, about::tasks::CHILDREN;
-    Get "/api/tasks/{id}/log" READ => log::get, about::tasks::LOG;
     Get "/api/events" READ => events::of_many, about::events::OF_MANY;
     Get "/api/tasks/{id}/events" READ => events::of_task, about::events::OF_TASK;
     Post "/api/tasks/{id}/run-again" OPERATE => run_again::post, about::run_again::RUN_AGAIN;
-    Get "/api/dead-letters" READ => dead_letters::get, about::deciding::DEAD_LETTERS;
-    Get "/api/dead-letters/groups" READ => dead_letters::by_cause, about::bulk::GROUPS;
     Post "/api/bulk-operations" OPERATE => bulk::post, about::bulk::START;
     // Before the addresses whose names they could be taken for.
     Post "/api/tasks/{id}/result/{name}/link" READ => links::post, about::links::MAKE;
@@ -123,8 +123,6 @@ const BY_HAND: &[Endpoint] = endpoints! {
     Get "/api/links/{id}/{name}/{index}" SIGNED => links::get, about::links::FOLLOW_OF_LIST;
     Get "/api/tasks/{id}/result/{name}" READ => result::get, about::tasks::FILE_OF_FIELD;
     Get "/api/tasks/{id}/result/{name}/{index}" READ => result::get, about::tasks::FILE_OF_LIST;
-    Get "/api/schedules" READ => schedules::list, about::schedules::LIST;
-    Get "/api/schedules/{name}" READ => schedules::get, about::schedules::GET;
     Put "/api/schedules/{name}" OPERATE => schedules::put, about::schedules::PUT;
     Get "/api/task-types" READ => types::get, about::types::LIST;
     Get "/api/history" INSTALLATION => metrics::history, about::process::HISTORY;

@@ -3,6 +3,7 @@
 use crate::access::{ask, key, locked};
 use crate::site::Site;
 use crate::types::LINE;
+use crate::workers::registered;
 use counterstep_contracts::access::{NewKey, Role};
 use counterstep_contracts::bulk::BulkView;
 use counterstep_contracts::{QueueName, Tenant};
@@ -87,6 +88,7 @@ async fn each_change_beside_tasks_is_in_the_audit_with_its_cause_and_the_chain_h
     breaker.report(Ticket::default(), Verdict::Failed).await;
     let note = json!({"note": "why so", "actor": "ada"});
     let limit = json!({"at_once": 1, "note": "why so", "actor": "ada"});
+    let machine = registered(&site).await;
     for (method, path, body, status) in [
         ("DELETE", &*revoke, &Value::Null, 200),
         ("PUT", "/api/schedules/weekly", &schedule, 201),
@@ -97,6 +99,18 @@ async fn each_change_beside_tasks_is_in_the_audit_with_its_cause_and_the_chain_h
         ("POST", "/api/task-types/strict/enable", &note, 200),
         ("POST", "/api/queues/notes/pause", &note, 200),
         ("POST", "/api/queues/notes/resume", &note, 200),
+        (
+            "POST",
+            &*format!("/api/workers/{machine}/pause"),
+            &note,
+            200,
+        ),
+        (
+            "POST",
+            &*format!("/api/workers/{machine}/resume"),
+            &note,
+            200,
+        ),
         ("POST", "/api/breakers/line/close", &note, 200),
         ("PUT", "/api/limits/bank", &limit, 200),
         ("POST", "/api/limits/bank/reset", &note, 200),
@@ -132,7 +146,7 @@ async fn each_change_beside_tasks_is_in_the_audit_with_its_cause_and_the_chain_h
         };
         assert!(entry.actor.starts_with(by), "{entry:?}");
         assert_eq!(says.tenant.0, tenant, "{entry:?}");
-        let is_noted = ["type_", "queue_", "limit_", "breaker_"]
+        let is_noted = ["type_", "queue_", "workers_", "limit_", "breaker_"]
             .iter()
             .any(|it| says.event.starts_with(it));
         let text = says.details.to_string();

@@ -22,7 +22,8 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Addresses that show what has become of tasks, or of those who run them.
-const SHOW_TASKS: [&str; 4] = [
+const SHOW_TASKS: [&str; 5] = [
+    "/api/task-types/{id}/slow-steps",
     "/api/tasks",
     "/api/dead-letters",
     "/api/events",

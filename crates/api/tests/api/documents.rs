@@ -103,7 +103,20 @@ fn each_call_that_a_move_makes_is_in_the_document_with_its_role() {
         );
         let schema = &operation["requestBody"]["content"]["application/json"]["schema"]["$ref"];
         let schema = schema.as_str().and_then(|it| it.rsplit('/').next());
+        let parameters = operation["parameters"].as_array();
+        let names: Vec<_> = parameters
+            .into_iter()
+            .flatten()
+            .map(|it| &it["name"])
+            .collect();
         for flag in call.command.expect("a command").flags {
+            if method == "GET" {
+                assert!(
+                    names.iter().any(|it| **it == flag.field),
+                    "{flag:?}: {names:?}"
+                );
+                continue;
+            }
             let fields = &document["components"]["schemas"][schema.expect("a schema")];
             assert!(
                 fields["properties"][flag.field].is_object(),
@@ -240,7 +253,7 @@ async fn the_document_and_its_page_are_served_with_the_types_of_the_process() {
         "{policy}"
     );
     let html = String::from_utf8(page.body).expect("UTF-8");
-    assert!(html.contains("/api/tasks/write-note") && html.contains("id=\"getTask\""));
+    assert!(html.contains("/api/tasks/write-note") && html.contains("docs?operation=getTask"));
     for foreign in [
         "<script",
         "http://",
@@ -252,6 +265,28 @@ async fn the_document_and_its_page_are_served_with_the_types_of_the_process() {
         assert!(!html.contains(foreign), "{foreign}");
     }
     site.get("/docs?x=1").await.problem(422, "invalid-request");
+    for part in ["chapter", "operation", "schema"].map(|it| format!("{it}=unheard-of")) {
+        let unknown = site.get(&format!("/docs?{part}")).await;
+        unknown.problem(404, "no-such-route");
+    }
+    let html = async |query: &str| {
+        let page = site.get(&format!("/docs?{query}")).await;
+        page.assert_status(200);
+        String::from_utf8(page.body).expect("UTF-8")
+    };
+    for tag in document["tags"].as_array().expect("chapters") {
+        let name = tag["name"].as_str().expect("a name");
+        let chapter = html(&format!("chapter={}", name.replace(' ', "%20"))).await;
+        assert!(chapter.len() < 60_000, "{name}: {}", chapter.len());
+    }
+    let tasks = html("chapter=tasks").await;
+    assert!(tasks.contains("id=\"getTask\"") && tasks.contains("docs?schema=TaskView"));
+    assert!(html("operation=getTask").await.contains("id=\"getTask\""));
+    assert!(html("schema=TaskView").await.contains("task_id"));
+    let found = html("q=pause+QUEUE").await;
+    assert!(found.contains("=pauseQueue\"") && !found.contains("=getTask\""));
+    let script = html("q=%3Cscript%3E").await;
+    assert!(script.contains("&lt;script&gt;") && !script.contains("<script"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,6 +4,7 @@
 use crate::reply::Reply;
 use crate::site::Site;
 use counterstep_contracts::TaskStatus;
+use counterstep_contracts::gate::{GateKind, GateView};
 use counterstep_contracts::http::{Accepted, BatchAnswer, BatchOutcome, Page};
 use counterstep_contracts::queue::QueueView;
 use counterstep_contracts::schedule::ScheduleView;
@@ -40,6 +41,17 @@ async fn a_paused_queue_is_left_alone_until_it_is_resumed() {
     site.until(other, TaskStatus::Completed).await;
     let view = queue(&site, "notes").await;
     assert_eq!(view.tasks, [(TaskStatus::Dispatched, 1)].into());
+    let gates: Page<GateView> = site.get("/api/gates").await.json(200);
+    let gate = gates.items.into_iter().find(|it| it.name == "notes");
+    let gate = gate.expect("it is shut");
+    assert_eq!(
+        (gate.gate, &*gate.opens, gate.note.as_deref()),
+        (
+            GateKind::Queue,
+            "queues resume notes --note WHY",
+            Some("the bank moves (by ada)")
+        )
+    );
     // Once more is no other pause but a newer word on it.
     let again: QueueView = change(&site, "notes", "pause").await.json(200);
     assert!(again.paused.is_some());
@@ -47,6 +59,8 @@ async fn a_paused_queue_is_left_alone_until_it_is_resumed() {
     let resumed: QueueView = change(&site, "notes", "resume").await.json(200);
     assert_eq!(resumed.paused, None);
     site.until(waits, TaskStatus::Completed).await;
+    let gates: Page<GateView> = site.get("/api/gates").await.json(200);
+    assert!(gates.items.iter().all(|it| it.name != "notes"), "{gates:?}");
     let again: QueueView = change(&site, "notes", "resume").await.json(200);
     assert_eq!(again.paused, None, "one that is not paused stays so");
 }

@@ -11,6 +11,7 @@ use crate::administration::kept_poison;
 use crate::reply::Reply;
 use crate::site::Site;
 use crate::types::LINE;
+use crate::workers::registered;
 use counterstep_api::{ApiSettings, RouteView, all_routes};
 use counterstep_contracts::http::{Accepted, Page};
 use counterstep_contracts::webhook::DeliveryView;
@@ -169,6 +170,17 @@ async fn request_for(site: &Site, route: RouteView) -> Request {
             let other = format!("/api/queues/plods/{other}");
             site.post(&other, note().to_string()).await;
             Request::new(path.replace("{name}", "plods"), note())
+        }
+        ("POST", "/api/workers/{machine}/pause" | "/api/workers/{machine}/resume") => {
+            let machine = registered(site).await;
+            let other = if path.ends_with("/resume") {
+                "pause"
+            } else {
+                "resume"
+            };
+            let other = format!("/api/workers/{machine}/{other}");
+            site.post(&other, note().to_string()).await;
+            Request::new(path.replace("{machine}", &machine), note())
         }
         ("PUT", "/api/limits/{name}") => Request::new("/api/limits/bank", limit()),
         ("POST", "/api/limits/{name}/reset") => {

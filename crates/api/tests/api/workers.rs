@@ -4,11 +4,11 @@ use crate::site::{Site, eventually};
 use counterstep_contracts::http::Accepted;
 use counterstep_contracts::operator::{Why, WhyCode};
 use counterstep_contracts::workers::{WorkerState, WorkerView, WorkersView};
-use counterstep_contracts::{Host, TaskId, TaskStatus};
+use counterstep_contracts::{Host, QueueName, TaskId, TaskStatus};
 use counterstep_kernel::Engine;
 use counterstep_kernel::host::{self, HostSettings};
 use counterstep_kernel::operator::{Surroundings, why_among};
-use counterstep_kernel::ports::Workers;
+use counterstep_kernel::ports::{WorkerRow, Workers};
 use counterstep_kernel::workers::worker_registry;
 use counterstep_steps::CancelToken;
 use counterstep_steps::times::DbTime;
@@ -27,6 +27,34 @@ async fn talkative(gauges_for: Duration) -> Site {
         engine.machine = "rack-7".to_owned();
     })
     .await
+}
+
+/// A machine with a worker.
+pub(crate) async fn registered(site: &Site) -> String {
+    let machine = "rack-7".to_owned();
+    let row = WorkerRow {
+        id: "worker:08a4bd91a6db".to_owned(),
+        machine: machine.clone(),
+        program: "0.1.0".to_owned(),
+        queues: vec![QueueName("notes".to_owned())],
+        types: Vec::new(),
+        concurrency: 4,
+        running: Vec::new(),
+        running_count: 0,
+        heavy: 1,
+        heavy_count: 0,
+        permits: BTreeMap::new(),
+        abandoned_count: 0,
+        lost_after: Duration::from_secs(3600),
+        passed: None,
+        kept: None,
+        fetch_errors: Vec::new(),
+        started_at: None,
+        is_stopped: false,
+    };
+    let written = site.engine.ports.store.refresh_worker(&row).await;
+    written.expect("a row");
+    machine
 }
 
 /// Another process on the same database.

@@ -187,7 +187,7 @@ impl About {
     }
 
     /// An impossible declaration is an error of the compiler.
-    pub(super) const fn check(&self, params: usize, takes_body: bool, answers_body: bool) {
+    pub(super) const fn check(&self, params: usize, takes: bool, answers_body: bool) {
         assert!(
             !self.summary.is_empty() && !self.answers.is_empty(),
             "an operation needs a summary and an answer"
@@ -197,8 +197,8 @@ impl About {
             "the target of an operation has the parameters of its path"
         );
         assert!(
-            !takes_body || matches!(self.verb, Verb::Post | Verb::Put),
-            "only POST and PUT take an input, in their bodies"
+            !takes || !matches!(self.verb, Verb::Delete),
+            "POST and PUT take an input in their bodies, GET in its query, DELETE none"
         );
         assert!(
             is_success(self.status),

@@ -1,6 +1,7 @@
 //! Operations on many tasks: which there are, one of them, and stopping it.
 
 use super::examples::{CHANGED, GROUP, MADE, OTHER};
+use super::shown::{Cell, Shown, Table, View};
 use super::{About, Access, BadTarget, Chapter, Operation, Param, Target};
 use crate::access::Role;
 use crate::bulk::{BulkAction, BulkFilter, BulkStatus, BulkView};
@@ -48,7 +49,9 @@ impl Operation for ListBulkOperations {
         Chapter::Deciding,
         "List bulk operations of the last 30 days, the last started first",
     )
-    .answers(200, "All of them");
+    .answers(200, "All of them")
+    .command(["bulk", "list"], &[]);
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(list));
 
     fn example() -> ((), Page<BulkView>) {
         ((), Page::whole(vec![bulk()]))
@@ -66,7 +69,9 @@ impl Operation for GetBulkOperation {
     )
     .summary(Chapter::Deciding, "Look at a bulk operation")
     .answers(200, "How it stands")
-    .problems(&[ProblemCode::NoSuchBulkOperation]);
+    .problems(&[ProblemCode::NoSuchBulkOperation])
+    .command(["bulk", "show"], &[]);
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(shown));
 
     fn example() -> ((), BulkView) {
         ((), bulk())
@@ -90,7 +95,9 @@ impl Operation for StopBulkOperation {
         200,
         "How it stands: tasks that were begun are finished. One that has ended stays as it is",
     )
-    .problems(&[ProblemCode::NoSuchBulkOperation]);
+    .problems(&[ProblemCode::NoSuchBulkOperation])
+    .command(["bulk", "stop"], &[]);
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(shown));
 
     fn example() -> ((), BulkView) {
         let stopped = BulkView {
@@ -127,4 +134,49 @@ pub fn bulk() -> BulkView {
         created_at: MADE.to_owned(),
         updated_at: CHANGED.to_owned(),
     }
+}
+
+/// How an operation stands, and the first failures.
+#[must_use]
+pub fn shown(view: &BulkView) -> View {
+    let progress = progress(view);
+    let of_all = format!("{} {} {}: {progress}", view.id, view.action, view.status);
+    let failed = view.failures.iter();
+    let failed = failed.map(|it| format!("  {}: {}", it.task_id, it.reason).into());
+    View::Lines([of_all.into()].into_iter().chain(failed).collect())
+}
+
+fn progress(view: &BulkView) -> String {
+    let left = view
+        .left
+        .map_or_else(|| "more".to_owned(), |left| left.to_string());
+    format!(
+        "{} done, {} failed, {} skipped, {left} left",
+        view.done, view.failed, view.skipped
+    )
+}
+
+fn list(page: &Page<BulkView>) -> View {
+    let row = |view: &BulkView| {
+        vec![
+            Cell::name(&view.id),
+            Cell::of(&view.action),
+            Cell::of(&view.status),
+            progress(view).into(),
+            Cell::Time(view.created_at.clone()),
+            Cell::of(&view.actor),
+            Cell::of(&view.note),
+        ]
+    };
+    let heads = [
+        "operation",
+        "action",
+        "status",
+        "progress",
+        "started",
+        "by",
+        "note",
+    ];
+    let rows = page.items.iter().map(row);
+    View::Table(Table::of("bulk operations", &heads, rows))
 }

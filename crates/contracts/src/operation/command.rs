@@ -6,7 +6,7 @@
 pub struct Command {
     /// The group of commands, and the command.
     pub words: [&'static str; 2],
-    /// The flags that have the fields of the body, in order.
+    /// The flags that have the fields of what is sent: of a body in order, of a query those that have words of their own.
     pub flags: &'static [Flag],
     /// The flag that has the whole body.
     pub body: Option<&'static str>,
@@ -14,14 +14,14 @@ pub struct Command {
     pub more: &'static str,
 }
 
-/// A field of a body, and the flag that has it.
+/// A field of what is sent, and the flag that has it.
 #[derive(Debug, Clone, Copy)]
 pub struct Flag {
-    /// In the body.
+    /// In what is sent.
     pub field: &'static str,
     /// On the command line.
     pub name: &'static str,
-    /// What it holds of the field.
+    /// What it holds of the field; that of a query is as its schema says.
     pub takes: Takes,
     /// What it is, where that is not what the field is; else empty.
     pub about: &'static str,
@@ -66,6 +66,9 @@ impl Flag {
 
 /// Why.
 pub(crate) const NOTE: Flag = flag("note", "--note", Takes::Text);
+/// Labels of tasks in a query.
+pub(crate) const LABEL: Flag = flag("label", "--label", Takes::Text)
+    .is("With this label only, as order=4711; may be repeated, and then all must be there");
 /// Another request.
 pub(crate) const REQUEST: Flag = flag("request", "--request", Takes::File)
     .is("File with another request as JSON, or - for standard input; it must have the same files");

@@ -3,6 +3,7 @@
 use crate::TaskId;
 use crate::cause::{Cause, CauseSide, Origin};
 use crate::http::FailureView;
+use crate::operation::Cursor;
 use crate::webhook::WebhookSecretsView;
 use uuid::Uuid;
 
@@ -12,6 +13,11 @@ pub(crate) const TASK: TaskId = TaskId(Uuid::from_u128(0x0193_0d2c_6c4b_7d5e_8f0
 pub(crate) const OTHER: TaskId = TaskId(Uuid::from_u128(0x0193_0d2c_70aa_7e01_9c11_ba98_7654_3210));
 /// A group of dead letters.
 pub(crate) const GROUP: &str = "9f2c41d07be65a38";
+/// Where a page begins.
+pub(crate) fn cursor() -> Option<Cursor> {
+    let text = "01930d2c6c4b7d5e8f000123456789ab2f5d5a1c9e7b3d40";
+    Some(Cursor(text.to_owned()))
+}
 /// When something was made.
 pub(crate) const MADE: &str = "2026-11-20T18:00:00.000000Z";
 /// When it was changed last.

@@ -7,16 +7,20 @@ pub mod alerts;
 pub mod breakers;
 pub mod bulk;
 pub(crate) mod command;
+pub mod dead_letters;
 pub mod decisions;
 pub(crate) mod examples;
+pub mod gates;
 pub mod keys;
 pub mod limits;
 pub mod poison;
+pub mod query;
 pub mod queues;
 mod route;
 pub mod schedules;
 pub mod shown;
 mod target;
+pub mod task_lists;
 pub mod task_types;
 pub mod task_views;
 pub mod tasks;
@@ -25,6 +29,7 @@ pub mod workers;
 
 pub use about::About;
 pub use command::{Command, Flag, Takes};
+pub use query::{Cursor, Limit, QueryParam, Time};
 pub use route::{Access, Chapter, Link, Param, TASK_LINKS, Verb};
 pub(crate) use target::text_target;
 pub use target::{BadTarget, TASK_ID, Target, text};
@@ -46,7 +51,7 @@ pub type ShownFn = fn(&[u8]) -> serde_json::Result<View>;
 pub trait Operation: 'static {
     /// What its address names.
     type Target: Target;
-    /// What is sent with it.
+    /// What is sent with it: of one that reads the query, of another one the body.
     type Input: Serialize + DeserializeOwned + JsonSchema + Send + 'static;
     /// What it answers.
     type Output: Serialize + JsonSchema + Send + 'static;
@@ -95,8 +100,10 @@ pub struct Declared {
     pub about: About,
     /// The parameters of its path.
     pub params: &'static [Param],
-    /// What is sent with it; `None`: no body is read.
+    /// What is sent with it; `None`: neither a query nor a body is read.
     pub input: Option<Body>,
+    /// The parameters that have its fields, where they are a query; `None`: it is a body.
+    pub query: Option<fn() -> Vec<QueryParam>>,
     /// What it answers; `None`: no body.
     pub output: Option<Body>,
     /// What it may answer with another status: the status, what is so then, and the value.
@@ -110,6 +117,13 @@ pub struct Declared {
 }
 
 impl Body {
+    const fn of_input<O: Operation>() -> Self {
+        Self {
+            schema: schema::<O::Input>,
+            example: || value(&O::example().0),
+        }
+    }
+
     /// The schema of its type, with those of its fields in their places.
     #[must_use]
     pub fn whole_schema(&self) -> Value {
@@ -119,16 +133,18 @@ impl Body {
 }
 
 impl Declared {
+    /// What is read of a body; `None`: none is.
+    #[must_use]
+    pub fn body(&self) -> Option<Body> {
+        self.input.filter(|_| self.query.is_none())
+    }
+
     /// The declaration of this operation. An impossible one is an error of the compiler.
     #[must_use]
     pub const fn of<O: Operation>() -> Self {
         let about = O::ABOUT;
         let (takes, answers) = (size_of::<O::Input>() > 0, size_of::<O::Output>() > 0);
         about.check(O::Target::PARAMS.len(), takes, answers);
-        let input = Body {
-            schema: schema::<O::Input>,
-            example: || value(&O::example().0),
-        };
         let output = Body {
             schema: schema::<O::Output>,
             example: || value(&O::example().1),
@@ -150,7 +166,16 @@ impl Declared {
         Self {
             about,
             params: O::Target::PARAMS,
-            input: if takes { Some(input) } else { None },
+            input: if takes {
+                Some(Body::of_input::<O>())
+            } else {
+                None
+            },
+            query: if takes && matches!(about.verb, Verb::Get) {
+                Some(query::of::<O>)
+            } else {
+                None
+            },
             output: if answers { Some(output) } else { None },
             other,
             is_located: || O::location(&O::example().1).is_some(),
@@ -183,14 +208,18 @@ fn value(example: &impl Serialize) -> Value {
 macro_rules! operations {
     ($then:ident) => {
         $then! {
+            $crate::operation::gates::ListGates,
             $crate::operation::queues::ListQueues,
             $crate::operation::queues::PauseQueue,
             $crate::operation::queues::ResumeQueue,
+            $crate::operation::workers::PauseWorkers,
+            $crate::operation::workers::ResumeWorkers,
             $crate::operation::limits::ListLimits,
             $crate::operation::limits::SetLimit,
             $crate::operation::limits::ResetLimit,
             $crate::operation::task_types::DisableTaskType,
             $crate::operation::task_types::EnableTaskType,
+            $crate::operation::task_types::ListSlowSteps,
             $crate::operation::alerts::ListAlerts,
             $crate::operation::alerts::SendTestAlert,
             $crate::operation::alerts::ListAlertSecrets,
@@ -203,6 +232,8 @@ macro_rules! operations {
             $crate::operation::keys::MakeKey,
             $crate::operation::keys::RevokeKey,
             $crate::operation::keys::GetCaller,
+            $crate::operation::schedules::ListSchedules,
+            $crate::operation::schedules::GetSchedule,
             $crate::operation::schedules::DeleteSchedule,
             $crate::operation::schedules::PauseSchedule,
             $crate::operation::schedules::ResumeSchedule,
@@ -219,6 +250,11 @@ macro_rules! operations {
             $crate::operation::task_views::GetUndoPlan,
             $crate::operation::task_views::ExplainTask,
             $crate::operation::task_views::GetDeadLetter,
+            $crate::operation::task_lists::ListTasks,
+            $crate::operation::task_lists::ListChildren,
+            $crate::operation::task_lists::GetLog,
+            $crate::operation::dead_letters::ListDeadLetters,
+            $crate::operation::dead_letters::GroupDeadLetters,
             $crate::operation::bulk::ListBulkOperations,
             $crate::operation::bulk::GetBulkOperation,
             $crate::operation::bulk::StopBulkOperation,

@@ -1,14 +1,20 @@
-//! Schedules of a tenant: deleting one, pausing it, resuming it, and a task of it at once.
+//! Schedules of a tenant: those that there are, one of them, deleting it, pausing it, resuming it, and a task of it at
+//! once.
 
-use super::examples::{CHANGED, MADE, OTHER, TASK};
-use super::shown::{Cell, Shown, View};
-use super::{About, Access, BadTarget, Chapter, Operation, Param, TASK_LINKS, Target};
+use super::examples::{CHANGED, MADE, OTHER, TASK, cursor};
+use super::shown::{Cell, Shown, Table, View};
+use super::{
+    About, Access, BadTarget, Chapter, Cursor, Limit, Operation, Param, TASK_LINKS, Target,
+};
 use crate::access::Role;
-use crate::http::Accepted;
+use crate::http::{Accepted, Page};
 use crate::schedule::{ScheduleOrigin, ScheduleSpec, ScheduleView};
 use crate::{ProblemCode, TaskStatus};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+const READ: Access = Access::Role(Role::Read);
 const OPERATE: Access = Access::Role(Role::Operate);
 
 /// The name of a schedule.
@@ -37,6 +43,12 @@ impl Target for ScheduleName {
     }
 }
 
+/// List schedules.
+#[derive(Debug)]
+pub struct ListSchedules;
+/// Show a schedule.
+#[derive(Debug)]
+pub struct GetSchedule;
 /// Delete a schedule.
 #[derive(Debug)]
 pub struct DeleteSchedule;
@@ -49,6 +61,61 @@ pub struct ResumeSchedule;
 /// Submit a task of a schedule now.
 #[derive(Debug)]
 pub struct RunSchedule;
+
+/// Which page of them.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct SchedulesQuery {
+    /// Items of a page
+    #[serde(default)]
+    pub limit: Limit,
+    /// The `next_cursor` of the page before, with the same filters
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<Cursor>,
+}
+
+/// What is shown of one.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct ScheduleQuery {
+    /// How many of the next due times are shown
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100))]
+    pub next: Option<u32>,
+}
+
+impl Operation for ListSchedules {
+    type Target = ();
+    type Input = SchedulesQuery;
+    type Output = Page<ScheduleView>;
+    const ABOUT: About = About::get("listSchedules", "/api/schedules", READ)
+        .summary(Chapter::Schedules, "List schedules, by name")
+        .answers(200, "A page; without `next_cursor` the last one")
+        .problems(&[ProblemCode::MalformedParameter]);
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(list));
+
+    fn example() -> (SchedulesQuery, Page<ScheduleView>) {
+        let query = SchedulesQuery {
+            limit: Limit::default(),
+            cursor: cursor(),
+        };
+        (query, Page::whole(vec![schedule()]))
+    }
+}
+
+impl Operation for GetSchedule {
+    type Target = ScheduleName;
+    type Input = ScheduleQuery;
+    type Output = ScheduleView;
+    const ABOUT: About = About::get("getSchedule", "/api/schedules/{name}", READ)
+        .summary(Chapter::Schedules, "Show a schedule")
+        .answers(200, "The schedule")
+        .problems(&[ProblemCode::NoSuchSchedule])
+        .command(["schedules", "show"], &[]);
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(shown));
+
+    fn example() -> (ScheduleQuery, ScheduleView) {
+        (ScheduleQuery { next: Some(5) }, schedule())
+    }
+}
 
 impl Operation for DeleteSchedule {
     type Target = ScheduleName;
@@ -174,8 +241,7 @@ pub fn schedule() -> ScheduleView {
 }
 
 /// When its tasks are submitted.
-#[must_use]
-pub fn when(view: &ScheduleView) -> String {
+fn when(view: &ScheduleView) -> String {
     let spec = &view.spec;
     match (&spec.cron, &spec.run_at) {
         (Some(cron), _) => format!("{cron} {}", spec.zone.as_deref().unwrap_or("UTC")),
@@ -192,11 +258,39 @@ pub fn next(view: &ScheduleView) -> Cell {
 }
 
 /// What people have to know of it, where it goes on as it could not be set today.
-#[must_use]
-pub fn warning(view: &ScheduleView) -> Option<Cell> {
+fn warning(view: &ScheduleView) -> Option<Cell> {
     let (why, name) = (view.warning.as_ref()?, &view.name);
     let text = "goes on as it did, though it could not be set today";
     Some(format!("warning: `{name}` {text}: {why}").into())
+}
+
+/// Schedules as people see them.
+#[must_use]
+pub fn list(page: &Page<ScheduleView>) -> View {
+    let row = |view: &ScheduleView| {
+        vec![
+            Cell::name(&view.name),
+            Cell::of(&view.spec.task_type),
+            when(view).into(),
+            next(view),
+            Cell::time(view.last_due_at.as_deref()),
+            Cell::task(view.last_task.as_ref()),
+            Cell::of(&view.origin),
+        ]
+    };
+    let heads = [
+        "schedule",
+        "type",
+        "when",
+        "next due",
+        "last due",
+        "last task",
+        "from",
+    ];
+    let table = Table::of("schedules", &heads, page.items.iter().map(row));
+    let mut table = table.page(false, page.next_cursor.as_deref());
+    table.below.extend(page.items.iter().filter_map(warning));
+    View::Table(table)
 }
 
 /// A schedule as people see it.
@@ -226,6 +320,8 @@ pub fn shown(view: &ScheduleView) -> View {
         )
         .into(),
     );
+    let upcoming = view.upcoming.iter().cloned().map(Cell::Time);
+    lines.extend(upcoming.map(|at| Cell::Parts(vec!["  due: ".into(), at])));
     lines.extend(warning(view));
     View::Lines(lines)
 }

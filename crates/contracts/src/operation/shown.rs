@@ -1,6 +1,7 @@
 //! What people see of an answer, as data: lines, or rows below shared heads. Must not know how wide a terminal is, nor what
 //! time it is.
 
+use crate::Labels;
 use serde::de::DeserializeOwned;
 use std::fmt;
 
@@ -55,11 +56,24 @@ impl Cell {
         Self::Number(number.into())
     }
 
+    /// Labels; empty where there are none.
+    #[must_use]
+    pub fn labels(of: &Labels) -> Self {
+        Self::Text(labels(of))
+    }
+
     /// A time; empty where there is none.
     #[must_use]
     pub fn time(time: Option<&str>) -> Self {
         time.map_or(Self::NONE, |time| Self::Time(time.to_owned()))
     }
+}
+
+/// Labels as `customer=7 order=4711`.
+#[must_use]
+pub fn labels(labels: &Labels) -> String {
+    let words = labels.iter().map(|(name, value)| format!("{name}={value}"));
+    words.collect::<Vec<_>>().join(" ")
 }
 
 impl From<&str> for Cell {
@@ -87,6 +101,8 @@ pub struct Table {
     pub is_filtered: bool,
     /// The cursor of the page behind.
     pub next: Option<String>,
+    /// Lines below it.
+    pub below: Vec<Cell>,
 }
 
 impl Table {
@@ -103,6 +119,7 @@ impl Table {
             rows: rows.into_iter().collect(),
             is_filtered: false,
             next: None,
+            below: Vec::new(),
         }
     }
 
@@ -124,6 +141,17 @@ pub enum View {
     Lines(Vec<Cell>),
     /// Rows.
     Table(Table),
+}
+
+impl View {
+    /// The same, where a filter may have left out all that there is.
+    #[must_use]
+    pub fn filtered(mut self, is_filtered: bool) -> Self {
+        if let Self::Table(table) = &mut self {
+            table.is_filtered |= is_filtered;
+        }
+        self
+    }
 }
 
 /// How an answer is shown to people.

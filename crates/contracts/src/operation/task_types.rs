@@ -1,11 +1,15 @@
-//! Task types: whether one takes submissions.
+//! Task types: whether one takes submissions, and how long its steps take.
 
-use super::command::NOTE;
-use super::examples::CHANGED;
-use super::shown::{Cell, Shown, View};
-use super::{About, Access, Chapter, Operation, text_target};
+use super::command::{Flag, NOTE, Takes, flag};
+use super::examples::{CHANGED, MADE, TASK};
+use super::shown::{Cell, Shown, Table, View};
+use super::{About, Access, Chapter, Operation, Time, text_target};
 use crate::ProblemCode;
+use crate::access::Role;
 use crate::disable::{SwitchRequest, SwitchView};
+use crate::slow_steps::{SlowStep, SlowSteps};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// The name of a task type in kebab-case.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,6 +73,93 @@ impl Operation for EnableTaskType {
     fn example() -> (SwitchRequest, SwitchView) {
         (request(), switch("the bank is back"))
     }
+}
+
+const SINCE: Flag = flag("since", "--since", Takes::Text)
+    .is("Of tasks that were submitted since: a duration (2h) or a time");
+
+/// List the slowest steps of a type.
+#[derive(Debug)]
+pub struct ListSlowSteps;
+
+/// Of which tasks.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct SlowStepsQuery {
+    /// Of tasks that were submitted not before this time
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+    /// Number of tasks that are looked at, the newest ones
+    #[serde(default = "usual_tasks")]
+    #[schemars(range(min = 1, max = 200))]
+    pub tasks: u32,
+}
+
+const fn usual_tasks() -> u32 {
+    100
+}
+
+impl Operation for ListSlowSteps {
+    type Target = TypeRoute;
+    type Input = SlowStepsQuery;
+    type Output = SlowSteps;
+    const ABOUT: About = About::get(
+        "listSlowSteps",
+        "/api/task-types/{id}/slow-steps",
+        Access::Role(Role::Read),
+    )
+    .summary(Chapter::Types, "List the slowest steps of a type")
+    .answers(200, "The steps that have run, the slowest first")
+    .problems(&[ProblemCode::NoSuchTaskType])
+    .command(["types", "slow-steps"], &[SINCE])
+    .more("how long their attempts took in its newest tasks");
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(slow_steps));
+
+    fn example() -> (SlowStepsQuery, SlowSteps) {
+        let query = SlowStepsQuery {
+            since: Some(Time(MADE.to_owned())),
+            tasks: usual_tasks(),
+        };
+        let charge = SlowStep {
+            step: "charge".to_owned(),
+            count: 104,
+            median_ms: 310,
+            p95_ms: 2_400,
+            max_ms: 30_012,
+            slowest: TASK,
+        };
+        let steps = SlowSteps {
+            items: vec![charge],
+            tasks: 100,
+            complete: true,
+        };
+        (query, steps)
+    }
+}
+
+fn slow_steps(found: &SlowSteps) -> View {
+    let row = |it: &SlowStep| {
+        vec![
+            Cell::of(&it.step),
+            Cell::number(it.count),
+            Cell::number(it.median_ms),
+            Cell::number(it.p95_ms),
+            Cell::number(it.max_ms),
+            Cell::Task(it.slowest.to_string()),
+        ]
+    };
+    let heads = [
+        "step",
+        "attempts",
+        "median ms",
+        "p95 ms",
+        "longest ms",
+        "slowest task",
+    ];
+    View::Table(Table::of(
+        "steps that have run",
+        &heads,
+        found.items.iter().map(row),
+    ))
 }
 
 fn request() -> SwitchRequest {

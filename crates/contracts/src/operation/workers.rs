@@ -1,16 +1,34 @@
-//! The processes of an installation, and what is under way.
+//! The processes of an installation, what is under way, and pausing those of a machine.
 
+use super::command::{Flag, NOTE, Takes, flag};
 use super::examples::{CHANGED, MADE, TASK};
-use super::{About, Access, Chapter, Operation};
-use crate::TaskStatus;
+use super::shown::{Cell, Shown, Table, View};
+use super::{About, Access, Chapter, Operation, text_target};
+use crate::queue::PauseView;
 use crate::workers::{
-    KeptView, StatusView, TaskCountView, WorkerState, WorkerType, WorkerView, WorkersView,
+    KeptView, MachineView, PauseWorkersRequest, StatusView, TaskCountView, WorkerState, WorkerType,
+    WorkerView, WorkersView,
 };
+use crate::{ProblemCode, TaskStatus};
 use std::collections::BTreeMap;
+
+const ROLE: Flag = flag("role", "--role", Takes::Text);
+
+/// The name of a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MachineName(pub String);
+
+text_target!(MachineName, "machine", "The name of the machine", "w1");
 
 /// Show what is under way, and the processes.
 #[derive(Debug)]
 pub struct ListWorkers;
+/// Pause the processes of a machine.
+#[derive(Debug)]
+pub struct PauseWorkers;
+/// Resume the processes of a machine.
+#[derive(Debug)]
+pub struct ResumeWorkers;
 
 impl Operation for ListWorkers {
     type Target = ();
@@ -42,6 +60,106 @@ impl Operation for ListWorkers {
     }
 }
 
+impl Operation for PauseWorkers {
+    type Target = MachineName;
+    type Input = PauseWorkersRequest;
+    type Output = MachineView;
+    const ABOUT: About = About::post(
+        "pauseWorkers",
+        "/api/workers/{machine}/pause",
+        Access::Installation,
+    )
+    .summary(
+        Chapter::Process,
+        "Let the processes of a machine take no more tasks, until they are resumed",
+    )
+    .answers(
+        200,
+        "Within a few seconds they claim no task. What runs there goes on",
+    )
+    .problems(&[ProblemCode::NoSuchWorkers])
+    .command(["workers", "pause"], &[ROLE, NOTE])
+    .more("what runs there goes on");
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(machine));
+
+    fn example() -> (PauseWorkersRequest, MachineView) {
+        let paused = PauseView {
+            since: CHANGED.to_owned(),
+            by: "operator:kim".to_owned(),
+            note: "a disk is changed".to_owned(),
+        };
+        let view = MachineView {
+            paused: Some(paused),
+            ..w1()
+        };
+        (request("a disk is changed"), view)
+    }
+}
+
+impl Operation for ResumeWorkers {
+    type Target = MachineName;
+    type Input = PauseWorkersRequest;
+    type Output = MachineView;
+    const ABOUT: About = About::post(
+        "resumeWorkers",
+        "/api/workers/{machine}/resume",
+        Access::Installation,
+    )
+    .summary(
+        Chapter::Process,
+        "Let the processes of a machine take tasks again",
+    )
+    .answers(200, "They claim tasks")
+    .problems(&[ProblemCode::NoSuchWorkers])
+    .command(["workers", "resume"], &[ROLE, NOTE]);
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(machine));
+
+    fn example() -> (PauseWorkersRequest, MachineView) {
+        (request("the disk is changed"), w1())
+    }
+}
+
+fn request(note: &str) -> PauseWorkersRequest {
+    PauseWorkersRequest {
+        role: "worker".to_owned(),
+        note: note.to_owned(),
+        actor: Some("kim".to_owned()),
+    }
+}
+
+fn w1() -> MachineView {
+    MachineView {
+        machine: "w1".to_owned(),
+        role: "worker".to_owned(),
+        paused: None,
+        processes: 1,
+        running_count: 3,
+    }
+}
+
+fn machine(of: &MachineView) -> View {
+    let pause = of.paused.as_ref();
+    let row = vec![
+        Cell::name(&of.machine),
+        Cell::of(&of.role),
+        Cell::of(&of.processes),
+        Cell::of(&of.running_count),
+        Cell::time(pause.map(|it| &*it.since)),
+        Cell::text(pause.map(|it| &*it.by)),
+        Cell::text(pause.map(|it| &*it.note)),
+    ];
+    let heads = [
+        "machine",
+        "role",
+        "processes",
+        "tasks",
+        "paused since",
+        "by",
+        "reason",
+    ];
+    View::Table(Table::of("machines", &heads, [row]))
+}
+
 fn worker() -> WorkerView {
     WorkerView {
         id: "08a4bd91a6db".to_owned(),
@@ -49,6 +167,7 @@ fn worker() -> WorkerView {
         state: WorkerState::Alive,
         machine: "w1".to_owned(),
         program: "0.1.0".to_owned(),
+        paused: None,
         queues: vec!["file-processing".to_owned()],
         task_types: vec![WorkerType {
             name: "CreateZipFromFiles".to_owned(),

@@ -1,14 +1,12 @@
-//! `counterstep bulk list | show | stop | cancel | run-again`: operations on many tasks.
+//! `counterstep bulk cancel | run-again`: operations on many tasks are started.
 
 use super::edit::SetArgs;
 use super::operator::Signed;
 use super::output::{OutputArgs, print};
 use super::remote::{Remote, runtime};
 use super::which::WhichArgs;
-use crate::client::http::encode;
 use counterstep_contracts::bulk::{BulkAction, BulkPreview, BulkRequest, BulkView};
-use counterstep_contracts::http::Page;
-use counterstep_contracts::operation::shown::{Cell, Table, View};
+use counterstep_contracts::operation::bulk::shown;
 use counterstep_kernel::audit::one_line;
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
@@ -26,18 +24,6 @@ pub(super) struct BulkArgs {
 
 #[derive(Debug, Clone, clap::Subcommand)]
 enum BulkCommand {
-    /// List the operations of the last 30 days, the last started first
-    List,
-    /// Show an operation
-    Show {
-        /// Id of the operation
-        id: String,
-    },
-    /// Stop an operation: the tasks that are left stay as they are
-    Stop {
-        /// Id of the operation
-        id: String,
-    },
     /// Cancel many tasks that have not ended and are not parked: what they have done is undone
     Cancel {
         #[command(flatten)]
@@ -68,38 +54,20 @@ pub(super) fn main(args: &BulkArgs) -> Result<(), Exit> {
 }
 
 async fn run(remote: &Remote, args: &BulkArgs) -> Result<String, Exit> {
-    let view: BulkView = match &args.command {
-        BulkCommand::List => {
-            let page: Page<BulkView> = remote.read_from("/api/bulk-operations").await?;
-            return args.out.show(&page, list);
-        }
-        BulkCommand::Cancel { which, signed } => {
-            let body = which.request(BulkAction::Cancel, signed)?;
-            return start(remote, &args.out, body).await;
-        }
+    let body = match &args.command {
+        BulkCommand::Cancel { which, signed } => which.request(BulkAction::Cancel, signed)?,
         BulkCommand::RunAgain {
             which,
             from,
             edit,
             signed,
-        } => {
-            let body = BulkRequest {
-                from: from.clone(),
-                patch: edit.patch()?,
-                ..which.request(BulkAction::RunAgain, signed)?
-            };
-            return start(remote, &args.out, body).await;
-        }
-        BulkCommand::Show { id } => {
-            let path = format!("/api/bulk-operations/{}", encode(id));
-            remote.read_from(&path).await?
-        }
-        BulkCommand::Stop { id } => {
-            let path = format!("/api/bulk-operations/{}/stop", encode(id));
-            remote.post_to(&path, None::<&()>).await?
-        }
+        } => BulkRequest {
+            from: from.clone(),
+            patch: edit.patch()?,
+            ..which.request(BulkAction::RunAgain, signed)?
+        },
     };
-    args.out.show(&view, line)
+    start(remote, &args.out, body).await
 }
 
 /// Starts an operation, or counts what it would be for.
@@ -114,7 +82,7 @@ pub(super) async fn start(
         return out.show_text(&found, |found, _| preview(found));
     }
     let started: BulkView = remote.post_to(path, Some(&body)).await?;
-    out.show(&started, line)
+    out.show(&started, shown)
 }
 
 fn preview(found: &BulkPreview) -> String {
@@ -142,48 +110,4 @@ fn preview(found: &BulkPreview) -> String {
         text += &format!("{task}\n");
     }
     text
-}
-
-/// How an operation stands, and the first failures.
-fn line(view: &BulkView) -> View {
-    let progress = progress(view);
-    let of_all = format!("{} {} {}: {progress}", view.id, view.action, view.status);
-    let failed = view.failures.iter();
-    let failed = failed.map(|it| format!("  {}: {}", it.task_id, it.reason).into());
-    View::Lines([of_all.into()].into_iter().chain(failed).collect())
-}
-
-fn progress(view: &BulkView) -> String {
-    let left = view
-        .left
-        .map_or_else(|| "more".to_owned(), |left| left.to_string());
-    format!(
-        "{} done, {} failed, {} skipped, {left} left",
-        view.done, view.failed, view.skipped
-    )
-}
-
-fn list(page: &Page<BulkView>) -> View {
-    let row = |view: &BulkView| {
-        vec![
-            Cell::name(&view.id),
-            Cell::of(&view.action),
-            Cell::of(&view.status),
-            progress(view).into(),
-            Cell::Time(view.created_at.clone()),
-            Cell::of(&view.actor),
-            Cell::of(&view.note),
-        ]
-    };
-    let heads = [
-        "operation",
-        "action",
-        "status",
-        "progress",
-        "started",
-        "by",
-        "note",
-    ];
-    let rows = page.items.iter().map(row);
-    View::Table(Table::of("bulk operations", &heads, rows))
 }

@@ -1,4 +1,4 @@
-//! `counterstep dead-letters groups | show | poison | redrive | resolve`: parked tasks by cause and one by one,
+//! `counterstep dead-letters show | poison | redrive | resolve`: parked tasks by cause and one by one,
 //! and what is decided about many of them at once.
 
 use super::bulk;
@@ -6,16 +6,16 @@ use super::derived;
 use super::edit::SetArgs;
 use super::operator::{Settled, Signed};
 use super::output::{OutputArgs, print};
-use super::remote::{Remote, joined, runtime};
+use super::remote::{Remote, runtime};
 use super::table::Look;
 use super::which::WhichArgs;
-use counterstep_contracts::bulk::{BulkAction, BulkRequest, DeadLetterGroup, DeadLetterGroups};
+use counterstep_contracts::TaskId;
+use counterstep_contracts::bulk::{BulkAction, BulkRequest};
 use counterstep_contracts::dead_letter::DeadLetterView;
 use counterstep_contracts::http::AttemptView;
 use counterstep_contracts::operation::Declared;
 use counterstep_contracts::operation::poison::{ListPoisonMessages, RemovePoisonMessage};
-use counterstep_contracts::operation::shown::{Cell, Table, View};
-use counterstep_contracts::{TaskId, TaskStatus};
+use counterstep_contracts::operation::shown::{Cell, Table};
 use counterstep_kernel::audit::one_line;
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
@@ -33,19 +33,6 @@ pub(super) struct DeadLettersArgs {
 
 #[derive(Debug, Clone, clap::Subcommand)]
 enum DeadLettersCommand {
-    /// Count parked tasks by what blocks them: step or undo, class, call, and text without ids, numbers
-    /// and times
-    Groups {
-        /// Of this type only
-        #[arg(long = "type")]
-        task_type: Option<String>,
-        /// In this state only; repeated: in one of these
-        #[arg(long)]
-        status: Vec<TaskStatus>,
-        /// With this label only, as order=4711; may be repeated, and then all must be there
-        #[arg(long, value_name = "NAME=VALUE")]
-        label: Vec<String>,
-    },
     /// Show one parked task: its request, its attempts with their errors, who ran them
     Show {
         /// Id of the task
@@ -88,24 +75,6 @@ pub(super) fn main(args: &DeadLettersArgs) -> Result<(), Exit> {
 
 async fn run(remote: &Remote, args: &DeadLettersArgs) -> Result<String, Exit> {
     match &args.command {
-        DeadLettersCommand::Groups {
-            task_type,
-            status,
-            label,
-        } => {
-            let mut query: Vec<_> = task_type.iter().map(|it| ("type", it.clone())).collect();
-            query.extend(status.iter().map(|it| ("status", it.to_string())));
-            query.extend(label.iter().map(|it| ("label", it.clone())));
-            let path = format!("/api/dead-letters/groups?{}", joined(&query));
-            let found: DeadLetterGroups = remote.read_from(&path).await?;
-            let mut text = args
-                .out
-                .show(&found, |found| groups(found, !query.is_empty()))?;
-            if !args.out.is_json() {
-                text += &left_out(&found);
-            }
-            Ok(text)
-        }
         DeadLettersCommand::Show { id } => {
             let found: DeadLetterView =
                 remote.read_from(&format!("/api/dead-letters/{id}")).await?;
@@ -181,43 +150,4 @@ fn one(found: &DeadLetterView, look: &Look) -> String {
     let heads = ["step", "way", "try", "outcome", "by", "started", "error"];
     let table = Table::of("attempts", &heads, found.attempts.iter().map(row));
     text + &look.plain(&table)
-}
-
-fn groups(found: &DeadLetterGroups, is_filtered: bool) -> View {
-    let row = |group: &DeadLetterGroup| {
-        vec![
-            Cell::name(&group.id),
-            Cell::Number(group.count),
-            Cell::of(&group.task_type),
-            Cell::of(&group.cause),
-            Cell::of(&group.text),
-            Cell::Time(group.first_at.clone()),
-            Cell::Time(group.last_at.clone()),
-            Cell::Task(group.example.to_string()),
-        ]
-    };
-    let heads = [
-        "group",
-        "count",
-        "type",
-        "cause",
-        "what went wrong",
-        "first",
-        "last",
-        "one of them",
-    ];
-    let table = Table::of("dead letters", &heads, found.groups.iter().map(row));
-    View::Table(table.page(is_filtered, None))
-}
-
-/// What no row says.
-fn left_out(found: &DeadLetterGroups) -> String {
-    let mut text = String::new();
-    if found.others > 0 {
-        text += &format!("{} more tasks in further groups\n", found.others);
-    }
-    if !found.complete {
-        text += "older tasks were not looked at: give --type, --status or --label\n";
-    }
-    text
 }

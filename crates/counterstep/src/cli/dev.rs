@@ -3,6 +3,7 @@
 use super::output::print;
 use crate::run::{Roles, run};
 use counterstep_api::{ApiSettings, Beside};
+use counterstep_contracts::first_request;
 use counterstep_node::{Exit, SettingsArgs, open, shutdown_on_signals};
 use counterstep_reconciler::ReconcilerSettings;
 use counterstep_steps::Registry;
@@ -44,6 +45,10 @@ pub(super) fn main(registry: Registry, args: &SettingsArgs, beside: Beside) -> R
             )
         })
         .collect();
+    let document = counterstep_api::openapi_document(&registry, &api.auth);
+    let first = routes
+        .first()
+        .and_then(|(route, _)| first_request::curl(&document, &format!("http://{address}"), route));
     let data = settings.database.to_string();
     counterstep_node::run_service(
         &settings,
@@ -62,6 +67,9 @@ pub(super) fn main(registry: Registry, args: &SettingsArgs, beside: Beside) -> R
                     let lacks = lacks.join(", ");
                     text += &format!("  its tasks fail until the settings have {lacks}\n");
                 }
+            }
+            if let Some(first) = first {
+                text += &format!("for example:\n  {first}\n");
             }
             print(&text)?;
             let roles = Roles {

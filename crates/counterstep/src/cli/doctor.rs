@@ -2,8 +2,10 @@
 
 use super::output::print;
 use counterstep_contracts::Host;
+use counterstep_node::doctor::{Finding, examine, one_machine};
 use counterstep_node::{Exit, SettingsArgs};
 use counterstep_steps::Registry;
+use serde_json::json;
 
 pub(super) fn main(
     registry: &Registry,
@@ -12,36 +14,54 @@ pub(super) fn main(
     (processes, role): (Option<usize>, Option<Host>),
 ) -> Result<(), Exit> {
     let settings = settings.read()?.resolve()?;
+    let accepted = |finding: &Finding| settings.accepted_findings.get(finding.code);
     counterstep_node::run(
         &settings,
         Box::pin(async {
-            let found =
-                counterstep_node::doctor::examine(&settings, registry, processes, role).await?;
+            let found = examine(&settings, registry, processes, role).await?;
             if json {
-                print(&(serde_json::to_string_pretty(&found).map_err(Exit::failed)? + "\n"))?;
+                let shown = found.iter().map(|finding| {
+                    let mut shown = json!(finding);
+                    if let Some(reason) = accepted(finding) {
+                        shown["accepted"] = json!(reason);
+                    }
+                    shown
+                });
+                let shown: Vec<_> = shown.collect();
+                print(&(serde_json::to_string_pretty(&shown).map_err(Exit::failed)? + "\n"))?;
             } else {
                 for finding in &found {
-                    let counterstep_node::doctor::Finding {
-                        code,
-                        what,
-                        why,
-                        to_do,
-                    } = finding;
-                    print(&format!(
-                        "{code}: {what}\n  why it matters: {why}\n  what to do: {to_do}\n"
-                    ))?;
+                    print(&text(finding, accepted(finding)))?;
                 }
             }
-            if let Some(note) = counterstep_node::doctor::one_machine(&settings)
+            if let Some(note) = one_machine(&settings)
                 && !json
             {
                 print(&format!("note: {note}\n"))?;
             }
-            match found.len() {
-                0 => print(if json { "" } else { "Nothing was found\n" }),
+            let open = found.iter().filter(|it| accepted(it).is_none());
+            match open.count() {
+                0 if json => Ok(()),
+                0 if found.is_empty() => print("Nothing was found\n"),
+                0 => print("Nothing was found that the settings do not accept\n"),
                 1 => Err(Exit::failed("1 finding")),
                 count => Err(Exit::failed(format_args!("{count} findings"))),
             }
         }),
     )
+}
+
+fn text(finding: &Finding, accepted: Option<&String>) -> String {
+    let Finding {
+        code,
+        what,
+        why,
+        to_do,
+    } = finding;
+    match accepted {
+        Some(reason) => format!("accepted, {code}: {what}\n  reason: {reason}\n"),
+        None => {
+            format!("{code}: {what}\n  why it matters: {why}\n  what to do: {to_do}\n")
+        }
+    }
 }

@@ -10,7 +10,8 @@ use counterstep_contracts::retry::parse_duration;
 use counterstep_kernel::access::api_keys::{self, KeyError, KeySpec};
 use counterstep_kernel::ports::Store;
 use counterstep_node::settings::{SettingsFor, commands};
-use counterstep_node::{Exit, SystemRandom};
+use counterstep_node::{Exit, SystemRandom, missing_file, no_file};
+use std::io::Write;
 use std::time::Duration;
 
 /// Who made a key, or revoked it, where this command did.
@@ -62,6 +63,16 @@ fn lifetime(text: &str) -> Result<Duration, String> {
 
 pub(super) fn main(args: &KeysArgs) -> Result<(), Exit> {
     let settings = args.settings.read()?.resolve()?;
+    if let Some(path) = missing_file(&settings) {
+        if !matches!(args.command, KeysCommand::Create { .. }) {
+            return Err(no_file(path));
+        }
+        let _ = writeln!(
+            std::io::stderr(),
+            "warning: there was no database file `{}`, and one is made: are --data-dir and --database those of the API?",
+            path.display()
+        );
+    }
     counterstep_node::run(
         &settings,
         Box::pin(async {

@@ -23,6 +23,7 @@ mod new;
 mod operator;
 mod output;
 mod payload_keys;
+mod profile;
 mod proposal;
 mod remote;
 mod schedules;
@@ -124,6 +125,8 @@ enum Command {
     PayloadKeys(payload_keys::PayloadKeysArgs),
     /// Rewrite a settings file of an earlier release
     Settings(settings::SettingsCommand),
+    /// Name servers, for `--profile` of the commands that talk to one
+    Profile(profile::ProfileArgs),
     /// Print the declared task types: steps, hosts, inputs, policies, undo, and a diagram
     Describe(describe::DescribeArgs),
     /// Submit, watch, list, cancel and settle tasks over the HTTP API
@@ -136,6 +139,8 @@ enum Command {
     Alerts(derived::Group),
     /// List, disable and enable task types over the HTTP API
     Types(types::TypesArgs),
+    /// List what is paused, disabled, set by hand or open after failures, over the HTTP API
+    Gates(derived::Group),
     /// List, pause and resume queues over the HTTP API
     Queues(derived::Group),
     /// List the breakers of steps, and close one, over the HTTP API
@@ -222,6 +227,7 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
         Command::PayloadKeys(args) => payload_keys::main(args),
         Command::Migrate { settings, vacuum } => migrate(settings, *vacuum),
         Command::Settings(args) => settings::main(args),
+        Command::Profile(args) => profile::main(args),
         Command::Describe(args) => describe::main(&registry, args),
         Command::Tasks(args) => tasks::main(args, program),
         Command::DeadLetters(args) => dead_letters::main(args),
@@ -231,9 +237,11 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
         Command::Workers(args) => workers::main(args),
         Command::Mcp(args) => mcp::main(args),
         // Their commands are those of declared operations.
-        Command::Alerts(_) | Command::Queues(_) | Command::Breakers(_) | Command::Limits(_) => {
-            Err(Exit::usage("expected a command"))
-        }
+        Command::Alerts(_)
+        | Command::Gates(_)
+        | Command::Queues(_)
+        | Command::Breakers(_)
+        | Command::Limits(_) => Err(Exit::usage("expected a command")),
         Command::Completions { shell } => {
             // Not to standard output at once: `generate` panics on a closed pipe.
             let mut script = Vec::new();
@@ -414,11 +422,9 @@ mod tests {
         }
     }
 
-    /// The words of the code in the first cell of each row of the readme's table of commands.
-    fn table_of_the_readme() -> Vec<Vec<Vec<&'static str>>> {
-        let page = include_str!("../../../../README.md");
-        let (_, below) = page.split_once("\n## Commands\n").expect("a heading");
-        let section = below.split("\n## ").next().unwrap_or_default();
+    /// The words of the code in the first cell of each row of the page's table of commands.
+    fn table_of_the_page() -> Vec<Vec<Vec<&'static str>>> {
+        let page = include_str!("../../../../docs/commands.md");
         let code = |row: &'static str| {
             let cell = row.split(" | ").next().unwrap_or_default();
             let spans = cell.split('`').skip(1).step_by(2);
@@ -426,13 +432,13 @@ mod tests {
                 .map(|span| span.split_whitespace().collect())
                 .collect()
         };
-        let rows = section.lines().filter(|line| line.starts_with("| `"));
+        let rows = page.lines().filter(|line| line.starts_with("| `"));
         rows.map(code).collect()
     }
 
     #[test]
-    fn the_readme_has_each_command_with_all_that_it_can_do() {
-        let rows = table_of_the_readme();
+    fn the_page_of_commands_has_each_command_with_all_that_it_can_do() {
+        let rows = table_of_the_page();
         let cli = whole();
         for command in cli.get_subcommands().filter(|it| !it.is_hide_set()) {
             let name = command.get_name();

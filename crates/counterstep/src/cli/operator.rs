@@ -5,11 +5,12 @@ use super::edit::EditArgs;
 use super::output::OutputArgs;
 use super::proposal::Caller;
 use super::remote::Remote;
-use super::table::{self, Look};
+use super::table::Look;
 use super::task_filter::TaskFilter;
 use super::times::{Since, shown};
 use counterstep_contracts::http::{Accepted, Page};
-use counterstep_contracts::operation::shown::{Cell, Table, View};
+use counterstep_contracts::operation::dead_letters::list;
+use counterstep_contracts::operation::shown::{Cell, Table};
 use counterstep_contracts::operator::{DeadLetter, PlannedUndo, UndoPlan, Why};
 use counterstep_contracts::run_again::RunAgainRequest;
 use counterstep_contracts::{SettledAs, TaskId};
@@ -120,7 +121,7 @@ pub(super) async fn run(
                 parked_since(remote, &mut page, which, *since).await?;
             }
             let is_filtered = which.is_filtered() || since.is_some();
-            out.show(&page, |page| dead_letters(page, is_filtered))?
+            out.show(&page, |page| list(page).filtered(is_filtered))?
         }
         OperatorCommand::RunAgain {
             id,
@@ -222,36 +223,6 @@ fn why(why: &Why, caller: &Caller) -> String {
         text.push_str(&format!("  {}\n      {}\n", caller.command(can), can.does));
     }
     text
-}
-
-fn dead_letters(page: &Page<DeadLetter>, is_filtered: bool) -> View {
-    let row = |letter: &DeadLetter| {
-        let failure = letter.failure.as_ref();
-        let message = failure.map(|failure| {
-            let by = failure.blocked_by.as_ref();
-            by.map_or(&*failure.message, |by| &*by.message)
-        });
-        vec![
-            Cell::Task(letter.task_id.to_string()),
-            format!("{} v{}", letter.task_type, letter.version).into(),
-            Cell::of(&letter.status),
-            Cell::Time(letter.updated_at.clone()),
-            Cell::of(&letter.cause),
-            Cell::text(message),
-            table::labels(&letter.labels).into(),
-        ]
-    };
-    let heads = [
-        "task",
-        "type",
-        "status",
-        "since",
-        "cause",
-        "what went wrong",
-        "labels",
-    ];
-    let table = Table::of("dead letters", &heads, page.items.iter().map(row));
-    View::Table(table.page(is_filtered, page.next_cursor.as_deref()))
 }
 
 #[cfg(test)]

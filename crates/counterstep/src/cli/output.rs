@@ -5,7 +5,6 @@ pub(super) use counterstep_node::exit::print;
 use super::table::Look;
 use super::times;
 use console::Term;
-use counterstep_contracts::operation::ShownFn;
 use counterstep_contracts::operation::shown::View;
 use counterstep_node::Exit;
 use serde::Serialize;
@@ -69,13 +68,13 @@ impl OutputArgs {
     pub(super) fn show_answer(
         &self,
         answer: &[u8],
-        shown: Option<ShownFn>,
+        shown: Option<impl FnOnce() -> serde_json::Result<View>>,
     ) -> Result<String, Exit> {
         if self.jsonl {
             return lines(&serde_json::from_slice::<Value>(answer).map_err(unreadable)?);
         }
         match shown {
-            Some(shown) if !self.json => self.look().text(&shown(answer).map_err(unreadable)?),
+            Some(shown) if !self.json => self.look().text(&shown().map_err(unreadable)?),
             _ => {
                 serde_json::from_slice::<IgnoredAny>(answer).map_err(unreadable)?;
                 Ok(spaced(&String::from_utf8_lossy(answer)) + "\n")

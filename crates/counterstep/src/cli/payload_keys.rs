@@ -6,9 +6,9 @@ use counterstep_contracts::Tenant;
 use counterstep_contracts::operation::shown::{Cell, Table, View};
 use counterstep_kernel::payloads::delete_documents;
 use counterstep_kernel::ports::{PayloadCodec, PayloadError, RevisionsOf, Store, StoreError};
-use counterstep_node::Exit;
 use counterstep_node::payload_keys::{EncryptedPayloads, FileError, FileKeys};
 use counterstep_node::settings::{SettingsFor, commands};
+use counterstep_node::{Exit, missing_file, no_file};
 use serde_json::Value;
 use std::io::{BufRead, ErrorKind};
 
@@ -82,6 +82,10 @@ pub(super) fn main(args: &PayloadKeysArgs) -> Result<(), Exit> {
                 return Err(Exit::config(format_args!(
                     "--confirm `{confirm}` is not the tenant `{tenant}`: nothing was deleted"
                 )));
+            }
+            // Without its tasks nothing would keep the keys of those that run.
+            if let Some(path) = missing_file(&settings) {
+                return Err(no_file(path));
             }
             let tenant = Tenant(tenant.clone());
             counterstep_node::run(

@@ -5,11 +5,10 @@ use super::output::unreadable;
 use crate::client::http::{HttpError, OverHttp, bearer, encode};
 use crate::client::{Event, Options};
 use bytes::Bytes;
-use counterstep_contracts::http::{
-    Accepted, AuditTrail, ChildSummary, Page, SignalAnswer, TaskSummary, TaskView,
-};
+use counterstep_contracts::http::{Accepted, AuditTrail, Page, SignalAnswer, TaskView};
 use counterstep_contracts::link::ResultLink;
 use counterstep_contracts::log::LogPage;
+use counterstep_contracts::operation::query::with_query;
 use counterstep_contracts::operation::{About, Verb};
 use counterstep_contracts::operator::{DeadLetter, UndoPlan, Why};
 use counterstep_contracts::schedule::ScheduleView;
@@ -35,6 +34,18 @@ const ANSWER: Duration = Duration::from_secs(8);
 #[derive(Debug, Clone)]
 pub(super) struct Remote {
     http: OverHttp,
+}
+
+/// Refuses what is no address of an API; `of`: where it comes from.
+pub(super) fn check_address(base: &str, of: &str) -> Result<(), Exit> {
+    let url = reqwest::Url::parse(base).ok();
+    if url.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
+        return Ok(());
+    }
+    Err(Exit::usage(format_args!(
+        "{of}: invalid address `{}`; expected http://HOST:PORT or https://HOST",
+        without_password(base)
+    )))
 }
 
 impl Remote {
@@ -81,13 +92,7 @@ impl Remote {
                  http:// address",
             ));
         }
-        let url = reqwest::Url::parse(base).ok();
-        if !url.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
-            return Err(Exit::usage(format_args!(
-                "--url or COUNTERSTEP_URL: invalid address `{}`; expected http://HOST:PORT or https://HOST",
-                without_password(base)
-            )));
-        }
+        check_address(base, "--url, COUNTERSTEP_URL or a profile")?;
         let http = OverHttp::new(base, token);
         let http = http
             .map_err(|error| Exit::failed(format_args!("no HTTP client could be made: {error}")))?;
@@ -118,14 +123,20 @@ impl Remote {
         self.http.client.get(format!("{}{path}", self.http.base))
     }
 
-    /// What a declared operation on these things answers.
+    /// What a declared operation on these things answers; `body`: what is sent with it, of one that reads as its query.
     pub(super) async fn ask(
         &self,
         about: &About,
         named: &[&str],
         body: Option<&Value>,
     ) -> Result<Bytes, Exit> {
-        self.send(about.verb, &about.address(named), body).await
+        let path = about.address(named);
+        match (about.verb, body) {
+            (Verb::Get, Some(Value::Object(query))) => {
+                self.send(about.verb, &with_query(&path, query), None).await
+            }
+            _ => self.send(about.verb, &path, body).await,
+        }
     }
 
     /// What an address answers as JSON; null, where it answers no body.
@@ -267,21 +278,6 @@ impl Remote {
     ) -> Result<Page<DeadLetter>, Exit> {
         self.read(self.get(&format!("/api/dead-letters?{}", joined(query))))
             .await
-    }
-
-    pub(super) async fn list(&self, query: &[(&str, String)]) -> Result<Page<TaskSummary>, Exit> {
-        self.read(self.get(&format!("/api/tasks?{}", joined(query))))
-            .await
-    }
-
-    /// The tasks that a task has submitted.
-    pub(super) async fn children(
-        &self,
-        parent: TaskId,
-        query: &[(&str, String)],
-    ) -> Result<Page<ChildSummary>, Exit> {
-        let path = format!("/api/tasks/{parent}/children?{}", joined(query));
-        self.read(self.get(&path)).await
     }
 
     /// The declarations that the API knows, as it shows them.

@@ -7,8 +7,8 @@ use super::table::Look;
 use clap::ArgGroup;
 use counterstep_contracts::declaration::kebab_case;
 use counterstep_contracts::http::Page;
-use counterstep_contracts::operation::schedules::{next, shown, warning, when};
-use counterstep_contracts::operation::shown::{Cell, Table, View};
+use counterstep_contracts::operation::schedules::{list, next, shown};
+use counterstep_contracts::operation::shown::View;
 use counterstep_contracts::schedule::ScheduleView;
 use counterstep_contracts::{Misfire, Overlap, ScheduleSpec};
 use counterstep_node::Exit;
@@ -38,11 +38,6 @@ enum SchedulesCommand {
         /// Continue where another page ended
         #[arg(long)]
         cursor: Option<String>,
-    },
-    /// Show one schedule
-    Show {
-        /// Name of the schedule
-        name: String,
     },
     /// Create or replace a schedule
     Set {
@@ -123,7 +118,6 @@ pub(super) fn main(args: &SchedulesArgs) -> Result<(), Exit> {
     let runtime = runtime()?;
     runtime.block_on(async {
         let remote = Remote::of(&args.api.read()?)?;
-        let one = |view: ScheduleView| args.out.show(&view, shown);
         let text = match &args.command {
             SchedulesCommand::List {
                 task_type,
@@ -135,16 +129,11 @@ pub(super) fn main(args: &SchedulesArgs) -> Result<(), Exit> {
                     only(&remote, &mut page, wanted, *limit).await?;
                 }
                 let filtered = task_type.is_some() || cursor.is_some();
-                let mut text = args.out.show(&page, |page| list(page, filtered))?;
-                if !args.out.is_json() {
-                    let warnings = page.items.iter().filter_map(warning).collect();
-                    text += &Look::here().text(&View::Lines(warnings))?;
-                }
-                text
+                args.out.show(&page, |page| list(page).filtered(filtered))?
             }
-            SchedulesCommand::Show { name } => one(remote.schedule(name, 0).await?)?,
             SchedulesCommand::Set { name, spec } => {
-                one(remote.set_schedule(name, &spec.spec()?).await?)?
+                let view = remote.set_schedule(name, &spec.spec()?).await?;
+                args.out.show(&view, shown)?
             }
             SchedulesCommand::Next { name, count } => {
                 let view: ScheduleView = remote.schedule(name, *count).await?;
@@ -179,31 +168,6 @@ async fn only(
         page.next_cursor = next.next_cursor;
     }
     Ok(())
-}
-
-fn list(page: &Page<ScheduleView>, is_filtered: bool) -> View {
-    let row = |view: &ScheduleView| {
-        vec![
-            Cell::name(&view.name),
-            Cell::of(&view.spec.task_type),
-            when(view).into(),
-            next(view),
-            Cell::time(view.last_due_at.as_deref()),
-            Cell::task(view.last_task.as_ref()),
-            Cell::of(&view.origin),
-        ]
-    };
-    let heads = [
-        "schedule",
-        "type",
-        "when",
-        "next due",
-        "last due",
-        "last task",
-        "from",
-    ];
-    let table = Table::of("schedules", &heads, page.items.iter().map(row));
-    View::Table(table.page(is_filtered, page.next_cursor.as_deref()))
 }
 
 fn upcoming(view: &ScheduleView, look: &Look) -> Result<String, Exit> {

@@ -336,7 +336,7 @@ pub(super) async fn download(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use serde_json::json;
     use std::io::{BufRead, BufReader, Write};
@@ -363,7 +363,9 @@ mod tests {
     }
 
     /// Answers one request after the other, with what is to be asked and the answer.
-    fn scripted(script: Vec<(&'static str, String)>) -> (String, std::thread::JoinHandle<()>) {
+    pub(in super::super) fn scripted(
+        script: Vec<(&'static str, String)>,
+    ) -> (String, std::thread::JoinHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let serving = std::thread::spawn(move || {

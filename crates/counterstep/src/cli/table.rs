@@ -3,7 +3,6 @@
 
 use super::times::age;
 use console::{measure_text_width, truncate_str};
-use counterstep_contracts::Labels;
 use counterstep_contracts::operation::shown::{Cell, Table, View};
 use counterstep_kernel::audit::one_line;
 use counterstep_node::Exit;
@@ -63,6 +62,8 @@ impl Look {
         if let Some(cursor) = &table.next {
             text += &format!("more: --cursor {cursor}\n");
         }
+        let below = table.below.iter().map(|line| self.whole(line) + "\n");
+        text.extend(below);
         Ok(text)
     }
 
@@ -202,15 +203,6 @@ fn padded(text: &str, width: usize, is_right: bool) -> String {
         true => blanks + &text,
         false => text.into_owned() + &blanks,
     }
-}
-
-/// `customer=7 order=4711`.
-pub(super) fn labels(labels: &Labels) -> String {
-    let words: Vec<_> = labels
-        .iter()
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect();
-    words.join(" ")
 }
 
 #[cfg(test)]

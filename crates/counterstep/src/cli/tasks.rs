@@ -8,17 +8,14 @@ use super::output::{OutputArgs, print};
 use super::proposal::Caller;
 use super::remote::{Remote, runtime};
 use super::submit::{self, DownloadArgs, SubmitArgs};
-use super::table::{self, Look};
-use super::task_filter::{ChildFilter, Search, TaskFilter};
+use super::table::Look;
 use super::times::shown;
 use super::trail;
 use counterstep_contracts::TaskId;
 use counterstep_contracts::children::ParentView;
-use counterstep_contracts::http::{
-    ChildSummary, Page, StepProgress, StepView, TaskSummary, TaskView,
-};
+use counterstep_contracts::http::{StepProgress, StepView, TaskView};
 use counterstep_contracts::operation::Declared;
-use counterstep_contracts::operation::shown::{Cell, Table, View};
+use counterstep_contracts::operation::shown::{Cell, Table, View, labels};
 use counterstep_contracts::operation::webhooks::{ListWebhooks, SendWebhook};
 use counterstep_kernel::audit::one_line;
 use counterstep_node::settings::{SettingsFor, commands};
@@ -56,24 +53,10 @@ enum TasksCommand {
         #[arg(long, value_name = "TIME")]
         valid_for: Option<String>,
     },
-    /// List tasks, the newest first
-    List {
-        #[command(flatten)]
-        which: TaskFilter,
-        #[command(flatten)]
-        search: Search,
-    },
     /// Show one task with its steps
     Show {
         /// Id of the task
         id: TaskId,
-    },
-    /// List the tasks that a task has submitted, by step and place
-    Children {
-        /// Id of the task
-        id: TaskId,
-        #[command(flatten)]
-        which: ChildFilter,
     },
     /// Show everything that happened to a task
     Audit {
@@ -104,24 +87,6 @@ enum TasksCommand {
     Operator(OperatorCommand),
 }
 
-/// The page that is asked for. Where a list has to look for what fits, it goes on until the page is full.
-async fn page(
-    remote: &Remote,
-    which: &TaskFilter,
-    search: &Search,
-) -> Result<Page<TaskSummary>, Exit> {
-    let query = |cursor| [which.query(cursor), search.query()].concat();
-    let mut page = remote.list(&query(None)).await?;
-    while page.items.len() < which.most()
-        && let Some(cursor) = page.next_cursor.take()
-    {
-        let next = remote.list(&query(Some(cursor))).await?;
-        page.items.extend(next.items);
-        page.next_cursor = next.next_cursor;
-    }
-    Ok(page)
-}
-
 pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
     let runtime = runtime()?;
     let settings = args.api.read()?;
@@ -141,18 +106,9 @@ pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
                 let link = remote.result_link(*id, name, valid_for.clone()).await?;
                 out.show_text(&link, |link, _| format!("{}\n", link.url))?
             }
-            TasksCommand::List { which, search } => {
-                let page = page(&remote, which, search).await?;
-                let is_filtered = which.is_filtered() || search.is_filtered();
-                out.show(&page, |page| list(page, is_filtered))?
-            }
             TasksCommand::Show { id } => {
                 let task = remote.task(*id).await?;
                 out.show_text(&task, show)?
-            }
-            TasksCommand::Children { id, which } => {
-                let page = remote.children(*id, &which.query()).await?;
-                out.show(&page, |page| children(page, which.is_filtered()))?
             }
             TasksCommand::Webhooks { id, send } => {
                 let id = id.to_string();
@@ -184,45 +140,6 @@ pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
         };
         print(&text)
     })
-}
-
-fn list(page: &Page<TaskSummary>, is_filtered: bool) -> View {
-    let row = |task: &TaskSummary| {
-        vec![
-            Cell::Task(task.task_id.to_string()),
-            Cell::of(&task.task_type),
-            Cell::of(&task.status),
-            Cell::Time(task.created_at.clone()),
-            Cell::Time(task.updated_at.clone()),
-            table::labels(&task.labels).into(),
-        ]
-    };
-    let heads = [
-        "task",
-        "type",
-        "status",
-        "submitted",
-        "last change",
-        "labels",
-    ];
-    let table = Table::of("tasks", &heads, page.items.iter().map(row));
-    View::Table(table.page(is_filtered, page.next_cursor.as_deref()))
-}
-
-fn children(page: &Page<ChildSummary>, is_filtered: bool) -> View {
-    let row = |child: &ChildSummary| {
-        vec![
-            Cell::of(&child.step),
-            Cell::of(&child.place),
-            Cell::Task(child.task_id.to_string()),
-            Cell::of(&child.task_type),
-            Cell::of(&child.status),
-            Cell::text(child.failure.as_ref().map(|it| &*it.message)),
-        ]
-    };
-    let heads = ["step", "place", "task", "type", "status", "what went wrong"];
-    let table = Table::of("children", &heads, page.items.iter().map(row));
-    View::Table(table.page(is_filtered, page.next_cursor.as_deref()))
 }
 
 /// Who has submitted a task that no client has.
@@ -274,7 +191,7 @@ pub(super) fn show(task: &TaskView, look: &Look) -> String {
         task.task_id, task.task_type, task.version, task.status
     );
     if !task.labels.is_empty() {
-        text.push_str(&format!("labels: {}\n", table::labels(&task.labels)));
+        text.push_str(&format!("labels: {}\n", labels(&task.labels)));
     }
     text.extend(task.settled.map(|settled| match settled.task {
         Some(task) => format!("settled as: {}, by {task}\n", settled.settled),
@@ -401,35 +318,5 @@ mod tests {
         assert_eq!(said(json!({"percent": 42})), "42%");
         let at = json!({"percent": 42, "message": "page 7\u{1b}[2J"});
         assert_eq!(said(at), "42% page 7\\u{1b}[2J");
-    }
-
-    #[test]
-    fn children_are_listed_with_what_went_wrong() {
-        let line = json!({
-            "task_id": CHILD, "task_type": "BookSeat", "step": "seats", "place": 7,
-            "status": "failed", "failure": {"class": "permanent", "message": "no seat is left"},
-        });
-        let page = json!({"items": [line], "next_cursor": "2.7.00"});
-        let look = Look {
-            width: None,
-            ..Look::here()
-        };
-        let text_of = |page, is_filtered| {
-            let page = serde_json::from_value(page).expect("a page");
-            look.text(&children(&page, is_filtered)).expect("rows")
-        };
-        let text = text_of(page, false);
-        for part in [
-            CHILD,
-            "seats",
-            "\t7\t",
-            "BookSeat",
-            "failed",
-            "no seat is left",
-        ] {
-            assert!(text.contains(part), "{part}: {text}");
-        }
-        assert!(text.ends_with("more: --cursor 2.7.00\n"), "{text}");
-        assert_eq!(text_of(json!({"items": []}), true), "No children match\n");
     }
 }

@@ -44,7 +44,10 @@ pub(super) fn main(args: &WorkersArgs) -> Result<(), Exit> {
 
 /// What stands above the processes.
 fn above(found: &WorkersView) -> String {
-    status(&found.status) + &kept(&found.workers) + &fetch_errors(&found.workers)
+    status(&found.status)
+        + &pauses(&found.workers)
+        + &kept(&found.workers)
+        + &fetch_errors(&found.workers)
 }
 
 fn table(workers: &[WorkerView], is_filtered: bool, with_types: bool) -> Table {
@@ -66,7 +69,10 @@ fn table(workers: &[WorkerView], is_filtered: bool, with_types: bool) -> Table {
         let permits = permits.map(|(limit, held)| format!("{held} of {limit}"));
         let mut row = vec![
             Cell::name(&worker.id),
-            Cell::of(&worker.state),
+            match &worker.paused {
+                Some(_) => format!("{}, paused", worker.state).into(),
+                None => Cell::of(&worker.state),
+            },
             Cell::of(&worker.machine),
             Cell::of(&worker.program),
             worker.queues.join(", ").into(),
@@ -97,6 +103,23 @@ fn kept(workers: &[WorkerView]) -> String {
             "kept by {}: {} results, {} bytes, the oldest for {age}\n",
             worker.id, kept.results, kept.bytes
         ));
+    }
+    text
+}
+
+/// Processes that take no tasks because a person says so.
+fn pauses(workers: &[WorkerView]) -> String {
+    let mut text = String::new();
+    for worker in workers {
+        if let Some(pause) = &worker.paused {
+            text.push_str(&format!(
+                "{} is paused since {} by {}: {}\n",
+                worker.id,
+                pause.since,
+                one_line(&pause.by),
+                one_line(&pause.note)
+            ));
+        }
     }
     text
 }

@@ -25,7 +25,7 @@ impl BookSeat {
 
     #[step(1, host = "worker", undo = release, retry = PATIENT)]
     async fn reserve(ctx: &StepContext, order: &Order) -> StepResult<Seat> {
-        // Hand the step key to the outside service: it is the same on every attempt, and in the undo.
+        // The step key names the hold, on every attempt and in the undo. As `Idempotency-Key` send `effect_key()`.
         Ok(Seat(format!(
             "{} held under {}",
             order.seat,

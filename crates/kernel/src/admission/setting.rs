@@ -1,4 +1,4 @@
-//! What people set by name: queues that are paused, and values of limits. A setting is a document, and stands until a person takes it
+//! What people set by name: queues and processes that are paused, and values of limits. A setting is a document, and stands until a person takes it
 //! back. A type that takes no submissions has a row with more than that, which `disable` writes; why it was not written is said
 //! here, too. Must not know what a setting means.
 
@@ -15,6 +15,8 @@ use std::fmt;
 pub enum SettingOf {
     /// Whether a queue is paused.
     Queue,
+    /// Whether the processes of a machine are paused.
+    Workers,
     /// The values of a limit.
     Limit,
     /// Whether a task type takes submissions.
@@ -25,6 +27,7 @@ impl SettingOf {
     pub(super) const fn kind(self) -> DocumentKind {
         match self {
             Self::Queue => DocumentKind::Queue,
+            Self::Workers => DocumentKind::PausedWorkers,
             Self::Limit => DocumentKind::LimitValues,
             Self::TaskType => DocumentKind::TaskType,
         }
@@ -35,6 +38,7 @@ impl fmt::Display for SettingOf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Queue => "queue",
+            Self::Workers => "machine",
             Self::Limit => "limit",
             Self::TaskType => "task type",
         })
@@ -44,8 +48,8 @@ impl fmt::Display for SettingOf {
 /// A setting was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingError {
-    /// No type of this program has it, and it was never set.
-    #[error("no task type of this program has such a {0}")]
+    /// Nothing here has it, and it was never set.
+    #[error("there is no such {0} here")]
     Unknown(SettingOf),
     /// Every try met a revision conflict.
     #[error("the {0} was changed by others meanwhile: try again")]
@@ -60,7 +64,7 @@ pub enum SettingError {
 pub(super) struct Setting<'a> {
     pub(super) of: SettingOf,
     pub(super) name: &'a str,
-    /// Whether this program has it.
+    /// Whether it is there to be set.
     pub(super) is_declared: bool,
 }
 

@@ -1,28 +1,16 @@
-//! What people ask about bulk operations: how many tasks one would be for, a new one, how they stand, and
-//! that one is stopped. Must not change a task.
+//! What people ask about bulk operations: a new one, how they stand, and that one is stopped. Must not change a task.
 
 use super::operation::{BulkSpec, KIND, Operation};
+use super::preview::preview;
 use crate::audit::admin_audit::{self, AdminChange};
-use crate::dead_letters::{Counter, MOST_LOOKED_AT, Selection};
 use crate::documents::{Edit, edit};
 use crate::engine::Engine;
-use crate::operator::undo_plan;
 use crate::ports::{Document, DocumentQuery, Documents, Store, StoreError};
 use crate::record::DbTime;
-use counterstep_contracts::bulk::{
-    BulkAction, BulkPreview, BulkStatus, BulkUndo, BulkView, UndoneStep,
-};
-use counterstep_contracts::{Rev, StepNo, TaskId, TaskStatus, Tenant};
+use counterstep_contracts::bulk::{BulkStatus, BulkView};
+use counterstep_contracts::{Rev, Tenant};
 use futures::future::BoxFuture;
 use serde_json::json;
-use std::collections::BTreeMap;
-
-/// Maximum number of tasks, and of causes, that a preview names.
-const NAMED: usize = 20;
-
-/// Maximum number of tasks that a preview reads for what would be undone, and how many of them at a time.
-const UNDONE: usize = 1_000;
-const UNDONE_AT_ONCE: usize = 100;
 
 /// Maximum number of operations of a tenant, and of a list.
 const MOST: u32 = 1_000;
@@ -45,98 +33,6 @@ pub enum BulkError {
     /// The database.
     #[error(transparent)]
     Store(#[from] StoreError),
-}
-
-/// Which tasks an operation would be for, by which causes, and what it would undo.
-///
-/// # Errors
-/// [`BulkError::Renamed`], and [`StoreError`].
-pub async fn preview(
-    engine: &Engine,
-    action: BulkAction,
-    selection: &Selection,
-) -> Result<BulkPreview, BulkError> {
-    let (mut count, mut looked_at, mut before) = (0, 0, None);
-    let (mut tasks, mut undone) = (Vec::new(), Vec::new());
-    let mut causes = Counter::default();
-    loop {
-        let page = selection.page(&engine.ports.store, before).await?;
-        looked_at += page.looked_at;
-        count += page.lines.len() as u64;
-        for line in &page.lines {
-            if tasks.len() < NAMED {
-                tasks.push(line.task);
-            }
-            if undone.len() < UNDONE && undoes(action, line.status) {
-                undone.push(line.task);
-            }
-            if line.failure.is_some() || line.status.is_parked() {
-                causes.add(line);
-            }
-        }
-        before = page.next;
-        if before.is_none() || looked_at >= MOST_LOOKED_AT {
-            break;
-        }
-    }
-    let mut causes = causes.view(true).groups;
-    let group = selection.group.clone();
-    let renamed = |group: &String| !causes.is_empty() && causes.iter().all(|it| it.id != *group);
-    if group.as_ref().is_some_and(renamed) {
-        let ids: Vec<_> = causes.into_iter().take(NAMED).map(|it| it.id).collect();
-        return Err(BulkError::Renamed(ids.join(", ")));
-    }
-    causes.truncate(NAMED);
-    let undo = if undone.is_empty() {
-        None
-    } else {
-        Some(undo_of(engine, &undone).await?)
-    };
-    Ok(BulkPreview {
-        count,
-        complete: before.is_none(),
-        tasks,
-        group,
-        filter: None,
-        causes,
-        undo,
-    })
-}
-
-/// Whether an action undoes what a task in this state has done.
-const fn undoes(action: BulkAction, status: TaskStatus) -> bool {
-    match action {
-        BulkAction::Redrive => matches!(status, TaskStatus::CompensationFailed),
-        BulkAction::Cancel => true,
-        BulkAction::Resolve | BulkAction::RunAgain => false,
-    }
-}
-
-/// What would be undone of these tasks, by step. Those that this program does not know are left out.
-async fn undo_of(engine: &Engine, tasks: &[TaskId]) -> Result<BulkUndo, StoreError> {
-    let mut undo = BulkUndo::default();
-    let mut steps: BTreeMap<(String, StepNo), (String, u64)> = BTreeMap::new();
-    for page in tasks.chunks(UNDONE_AT_ONCE) {
-        for (_, record) in engine.ports.store.records(page).await? {
-            let Ok(record) = record else { continue };
-            let Some(task_type) = engine.registry.of(&record.task) else {
-                continue;
-            };
-            undo.tasks += 1;
-            let stages = undo_plan(&task_type, &record).stages;
-            for step in stages.into_iter().flat_map(|stage| stage.steps) {
-                let key = (record.task.task_type.clone(), step.no);
-                steps.entry(key).or_insert((step.step, 0)).1 += 1;
-            }
-        }
-    }
-    let view = |((task_type, _), (step, tasks))| UndoneStep {
-        task_type,
-        step,
-        tasks,
-    };
-    undo.steps = steps.into_iter().map(view).collect();
-    Ok(undo)
 }
 
 /// Starts an operation; API processes execute it.

@@ -108,11 +108,6 @@ async fn decide(
     operator::retry(engine, task, retrial).await
 }
 
-/// Whether an error is of this task alone.
-const fn is_of_the_task(error: &StoreError) -> bool {
-    matches!(error, StoreError::Corrupt(_) | StoreError::Unsupported(_))
-}
-
 /// What an error of the store says of a task.
 fn of_store(error: StoreError) -> Result<Outcome, StoreError> {
     match error {
@@ -126,7 +121,7 @@ fn of_store(error: StoreError) -> Result<Outcome, StoreError> {
 /// The revision at which the journal of a task has an entry of this operation; `None`: it has none.
 async fn done_at(engine: &Engine, id: &str, task: TaskId) -> Result<Option<Rev>, StoreError> {
     let history = match engine.ports.store.history(task).await {
-        Err(error) if is_of_the_task(&error) => return Ok(None),
+        Err(error) if !error.may_pass() => return Ok(None),
         history => history?,
     };
     let mut entries = history.audit.iter().rev();

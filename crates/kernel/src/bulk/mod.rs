@@ -6,7 +6,9 @@ mod admin;
 mod decide;
 mod execute;
 mod operation;
+mod preview;
 
-pub use admin::{BulkError, list, preview, show, start, stop};
+pub use admin::{BulkError, list, show, start, stop};
 pub use execute::serve;
 pub use operation::BulkSpec;
+pub use preview::preview;

@@ -357,9 +357,7 @@ impl<'a> Patience<'a> {
     }
 
     async fn wait(&mut self, error: StoreError) -> Result<(), StoreError> {
-        if matches!(error, StoreError::Corrupt(_) | StoreError::Unsupported(_))
-            || self.engine.ports.clock.monotonic() >= self.until
-        {
+        if !error.may_pass() || self.engine.ports.clock.monotonic() >= self.until {
             return Err(error);
         }
         tracing::warn!(%error, "the store did not take a change; trying again");

@@ -96,7 +96,7 @@ pub(crate) async fn look(
 
 fn note_unseen(facts: &mut Facts, at: usize, error: &StoreError) {
     facts.unseen_children.insert(at);
-    if matches!(error, StoreError::Corrupt(_) | StoreError::Unsupported(_)) {
+    if !error.may_pass() {
         facts.unreadable_children.insert(at, error.to_string());
     }
 }

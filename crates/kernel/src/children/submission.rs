@@ -88,12 +88,8 @@ fn labels(
     request: &serde_json::Value,
 ) -> StepResult<Labels> {
     let mut labels = Labels::new();
-    if let Some(declared) = task_type.labels {
-        let inputs = engine.inputs(request.clone(), BTreeMap::new());
-        let made = guarded("label", || declared(&inputs))?;
-        for (name, value) in made.iter().filter(|(_, value)| !value.is_empty()) {
-            labels.add(name, value).map_err(StepError::permanent)?;
-        }
+    for (name, value) in engine.declared_labels(task_type, request)? {
+        labels.add(name, &value).map_err(StepError::permanent)?;
     }
     for (name, value) in parent.labels.iter() {
         // Fails where the type has set the label, or there are too many: the parent's label is left out then.

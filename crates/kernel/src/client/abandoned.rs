@@ -5,7 +5,7 @@ use super::idempotency;
 use crate::change::transition::{IdempotencyWrite, ReceiveWrite};
 use crate::engine::Engine;
 use crate::engine::time_limits::best_effort;
-use crate::ports::{CommitError, StoreError};
+use crate::ports::CommitError;
 use counterstep_contracts::TaskId;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -40,10 +40,7 @@ impl AbandonedKeys {
 
 /// Whether a later try may succeed.
 pub(super) fn is_away(error: &CommitError) -> bool {
-    matches!(
-        error,
-        CommitError::Store(StoreError::Unavailable(_) | StoreError::Unknown(_))
-    )
+    matches!(error, CommitError::Store(error) if error.may_pass())
 }
 
 /// Frees them, now that the store answers. What is not freed in time is with the next call.

@@ -35,14 +35,6 @@ pub struct BatchItem {
     pub body: Value,
 }
 
-/// Whether the others meet the same: a damaged row is one request's own.
-fn is_away(error: &StoreError) -> bool {
-    match error {
-        StoreError::Unavailable(_) | StoreError::Unknown(_) => true,
-        StoreError::Corrupt(_) | StoreError::Unsupported(_) => false,
-    }
-}
-
 /// What is known of a request.
 enum Place {
     Settled(Result<Submitted, SubmitError>),
@@ -159,7 +151,7 @@ impl<'a> Batch<'a> {
     async fn write(&mut self) -> Result<(), SubmitError> {
         for place in &self.places {
             if let Place::Settled(Err(SubmitError::Store(error))) = place
-                && is_away(error)
+                && error.may_pass()
             {
                 return Err(SubmitError::Store(error.clone()));
             }
@@ -196,7 +188,7 @@ impl<'a> Batch<'a> {
                 Ok(Some(_)) => Err(SubmitError::KeyMismatch),
                 Ok(None) if at_last => Err(SubmitError::InProgress),
                 Ok(None) => continue,
-                Err(SubmitError::Store(error)) if is_away(&error) => return Err(error),
+                Err(SubmitError::Store(error)) if error.may_pass() => return Err(error),
                 Err(error) => Err(error),
             };
             let before = std::mem::replace(place, Place::Settled(outcome));

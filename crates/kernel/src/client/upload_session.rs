@@ -18,7 +18,6 @@ use crate::builtin::FileSource;
 use crate::change::transition::{IdempotencyWrite, ReceiveWrite};
 use crate::digest::measured;
 use crate::engine::Engine;
-use crate::error::StepError;
 use crate::keys;
 use crate::ports::{ByteStream, CommitError, DocumentWrite, TypeRow};
 use crate::task::{RequestError, TaskType};
@@ -301,13 +300,7 @@ impl UploadSession {
                 // The one that has no key yet is the one that is arriving.
                 if matches!(source, FileSource::Request(file) if file.field == *field && file.key.is_empty())
                 {
-                    if !keys::is_bucket_name(&upload.bucket) {
-                        let bucket = upload.bucket.escape_debug();
-                        let error = StepError::permanent(format_args!(
-                            "invalid bucket name `{bucket}`: use 3 to 63 of a-z, 0-9, dot and hyphen"
-                        ));
-                        return Err(SubmitError::Declaration(error));
-                    }
+                    keys::check_bucket_name(&upload.bucket).map_err(SubmitError::Declaration)?;
                     return Ok((at, upload.bucket));
                 }
             }

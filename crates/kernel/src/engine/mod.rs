@@ -8,6 +8,7 @@ pub mod time_limits;
 
 use crate::admission::heavy::Heavy;
 use crate::admission::isolation::Isolation;
+use crate::admission::known_pauses::KnownPauses;
 use crate::admission::limits::Limits;
 use crate::admission::setting_cache::SettingCache;
 use crate::admission::waiting_tasks::WaitingTasks;
@@ -15,14 +16,15 @@ use crate::change::outbox::{Published, Stall};
 use crate::client::AbandonedKeys;
 use crate::engine::log_lines::LogLines;
 use crate::engine::settings::EngineSettings;
+use crate::error::StepResult;
 use crate::host::deliveries::Deliveries;
 use crate::host::loop_watch::LoopWatch;
 use crate::host::store_uptime::StoreUptime;
 use crate::ports::{NoRecorder, NoTraces, Ports, Recorder, Spool, StepProcesses, Traces};
-use crate::task::{Inputs, Registry, TaskType};
+use crate::task::{Inputs, Registry, TaskType, guarded};
 use crate::webhooks::recent_alerts::RecentAlerts;
 use crate::workers::registration::Registration;
-use counterstep_contracts::{ChangeId, QueueName, TaskId};
+use counterstep_contracts::{ChangeId, TaskId};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -62,8 +64,8 @@ pub struct Engine {
     pub(crate) heavy: Arc<Heavy>,
     /// What it has of the limits of all processes.
     pub(crate) limits: Arc<Limits>,
-    /// Which queues are paused.
-    pub(crate) paused: Arc<SettingCache<BTreeSet<QueueName>>>,
+    /// Which queues are paused, and whether it is itself.
+    pub(crate) pauses: Arc<SettingCache<KnownPauses>>,
     /// How many tasks of a tenant wait.
     pub(crate) waiting: Arc<WaitingTasks>,
     /// Alerts that this process has raised.
@@ -108,7 +110,7 @@ impl Engine {
             isolation: Arc::default(),
             heavy,
             limits,
-            paused: Arc::default(),
+            pauses: Arc::default(),
             waiting: Arc::default(),
             raised: Arc::default(),
             log_lines: Arc::default(),
@@ -178,6 +180,24 @@ impl Engine {
     #[must_use]
     pub fn new_change_id(&self) -> ChangeId {
         ChangeId(Uuid::from_u128(self.ports.random.bits()))
+    }
+
+    /// The labels that a type makes of a request. An empty text is no label.
+    ///
+    /// # Errors
+    /// What the code of its author says.
+    pub(crate) fn declared_labels(
+        &self,
+        task_type: &TaskType,
+        request: &Value,
+    ) -> StepResult<Vec<(&'static str, String)>> {
+        let Some(declared) = task_type.labels else {
+            return Ok(Vec::new());
+        };
+        let inputs = self.inputs(request.clone(), BTreeMap::new());
+        let mut made = guarded("label", || declared(&inputs))?;
+        made.retain(|(_, value)| !value.is_empty());
+        Ok(made)
     }
 
     /// What code of a task reads: the request, the outputs committed so far by step, and what the

@@ -11,6 +11,7 @@ use counterstep_contracts::operation::decisions::{ResolveTask, RetryTask, SetRec
 use counterstep_contracts::operation::limits::{ResetLimit, SetLimit};
 use counterstep_contracts::operation::queues::ResumeQueue;
 use counterstep_contracts::operation::tasks::CancelTask;
+use counterstep_contracts::operation::workers::ResumeWorkers;
 use counterstep_contracts::operation::{About, Operation};
 use counterstep_contracts::operator::{OperatorMove, WhyCode};
 use counterstep_contracts::{Host, StepStatus, TaskId, TaskStatus, WaitDecl, WaitReason};
@@ -370,6 +371,7 @@ mod gates {
     use super::Texts;
 
     pub(super) const RESUME: Texts = Texts("resume-queue", "resume the queue {}", "lets processes claim tasks of the queue again", "Resume it");
+    pub(super) const RESUME_WORKERS: Texts = Texts("resume-workers", "resume the processes of {}", "lets the processes of the machine take tasks again", "Resume them");
     pub(super) const RESET: Texts = Texts("reset-limit", "reset the limit {}", "lets the limit hold again as it is declared", "Reset the limit");
     pub(super) const CLOSE: Texts = Texts("close-breaker", "close the breaker {}",
         "closes it in all processes that share its hints: attempts start; a task that sleeps for it starts at its time", "Close it");
@@ -383,6 +385,16 @@ pub(super) fn resume_queue(queue: &str) -> OperatorMove {
         &[queue],
         Some(json!({})),
         queue,
+    )
+}
+
+pub(super) fn resume_workers(machine: &str, role: &str) -> OperatorMove {
+    call(
+        &gates::RESUME_WORKERS,
+        &ResumeWorkers::ABOUT,
+        &[machine],
+        Some(json!({ "role": role })),
+        machine,
     )
 }
 

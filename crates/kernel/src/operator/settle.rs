@@ -123,6 +123,10 @@ pub fn resolve(engine: &Engine, task: TaskId, resolution: Resolution) -> BoxFutu
     Box::pin(async move {
         let actor = resolution.actor.clone();
         let rev = resolution.bulk.as_ref().map(|of| of.rev);
+        if let Some(output) = &resolution.output {
+            let fits = engine.settings.output_limit.check(output);
+            fits.map_err(|error| OperatorError::Output(RequestError::new(".", error.message)))?;
+        }
         let parked = Parked::read(engine, task, rev).await?;
         parked.children_have_ended(&resolution).await?;
         parked

@@ -162,6 +162,7 @@ pub(crate) fn document_place(kind: DocumentKind, tenant: &Tenant, name: &str) ->
         | DocumentKind::Limit
         | DocumentKind::LimitValues
         | DocumentKind::Queue
+        | DocumentKind::PausedWorkers
         | DocumentKind::Poison => None,
     }
 }

@@ -24,6 +24,8 @@ pub enum DocumentKind {
     LimitValues,
     /// A queue that is paused.
     Queue,
+    /// Processes of a machine that are paused.
+    PausedWorkers,
     /// How far a listing of all objects has come.
     Listing,
     /// What was changed beside tasks, and by whom.
@@ -36,7 +38,7 @@ pub enum DocumentKind {
 
 impl DocumentKind {
     /// Every kind.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Schedule,
         Self::TaskType,
         Self::ApiKey,
@@ -45,6 +47,7 @@ impl DocumentKind {
         Self::Limit,
         Self::LimitValues,
         Self::Queue,
+        Self::PausedWorkers,
         Self::Listing,
         Self::Audit,
         Self::Bulk,
@@ -63,6 +66,7 @@ impl DocumentKind {
             Self::Limit => "limit",
             Self::LimitValues => "limit_values",
             Self::Queue => "queue",
+            Self::PausedWorkers => "paused_workers",
             Self::Listing => "listing",
             Self::Audit => "audit",
             Self::Bulk => "bulk",
@@ -83,6 +87,7 @@ impl DocumentKind {
                 | Self::Webhook
                 | Self::LimitValues
                 | Self::Queue
+                | Self::PausedWorkers
                 | Self::Audit
                 | Self::Bulk
                 | Self::Poison
@@ -184,7 +189,7 @@ impl DocumentQuery {
     /// Whether people ask for it, however long it takes. The pauses of queues the engine reads itself.
     #[must_use]
     pub fn is_list(&self) -> bool {
-        matches!(self, Self::Page { kind, .. } if *kind != DocumentKind::Queue)
+        matches!(self, Self::Page { kind, .. } if !matches!(kind, DocumentKind::Queue | DocumentKind::PausedWorkers))
     }
 }
 

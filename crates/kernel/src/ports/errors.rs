@@ -22,6 +22,18 @@ pub enum StoreError {
     Unsupported(String),
 }
 
+impl StoreError {
+    /// Whether the same may be answered otherwise later: the store is away. Else a row is damaged, or not for this program, and
+    /// only that row's tasks meet it.
+    #[must_use]
+    pub const fn may_pass(&self) -> bool {
+        match self {
+            Self::Unavailable(_) | Self::Unknown(_) => true,
+            Self::Corrupt(_) | Self::Unsupported(_) => false,
+        }
+    }
+}
+
 /// A change was not written.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CommitError {

@@ -15,19 +15,11 @@ pub use seal::{InvalidSealSecret, SealSecrets};
 
 use crate::change::ChangeError;
 use crate::engine::Engine;
-use crate::ports::{Observation, Spool, SpoolEntry, SpoolKey, SpoolOutcome, StoreError};
+use crate::ports::{Observation, Spool, SpoolEntry, SpoolKey, SpoolOutcome};
 use crate::record::TaskRecord;
 use crate::turn::Ended;
 use counterstep_contracts::{Direction, Epoch, Tenant};
 use counterstep_steps::task::KnownType;
-
-/// Whether a store that answers so may take the same change later.
-pub(crate) const fn may_pass(error: &StoreError) -> bool {
-    match error {
-        StoreError::Unavailable(_) | StoreError::Unknown(_) => true,
-        StoreError::Corrupt(_) | StoreError::Unsupported(_) => false,
-    }
-}
 
 /// The attempt that a result belongs to.
 #[derive(Debug, Clone)]

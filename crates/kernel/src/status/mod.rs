@@ -4,12 +4,15 @@
 pub mod health;
 pub(crate) mod observe;
 pub mod progress;
+pub mod slow_steps;
 pub mod task_log;
 pub(crate) mod traces;
 
 use crate::admission::breakers::declared;
 use crate::admission::limits::{self, LimitUse};
 use crate::admission::paused_queues;
+use crate::admission::paused_workers::{PausedWorkers, paused_workers};
+use crate::admission::pauses::Pause;
 use crate::breaker::BreakerState;
 use crate::engine::Engine;
 use crate::ports::{
@@ -107,7 +110,7 @@ async fn read_by(engine: &Engine, labels: &[String]) -> Result<(WorkersView, Gau
     };
     let view = WorkersView {
         status,
-        workers: views(found),
+        workers: views(found, &paused_workers(engine).await?),
     };
     Ok((view, gauges))
 }
@@ -162,7 +165,10 @@ fn sample(now: DbTime, since: DbTime, view: &WorkersView, flow: Flow) -> SampleV
         oldest_due_seconds: view.status.oldest_due_seconds,
         workers_alive: view.status.workers_alive,
         workers_lost: view.status.workers_lost,
-        slots: alive().map(|it| u64::from(it.concurrency)).sum(),
+        slots: alive()
+            .filter(|it| it.paused.is_none())
+            .map(|it| u64::from(it.concurrency))
+            .sum(),
         slots_busy: alive().map(|it| u64::from(it.running_count)).sum(),
     }
 }
@@ -274,11 +280,12 @@ fn fetch_error(error: FetchError) -> FetchErrorView {
     }
 }
 
-fn views(found: Workers) -> Vec<WorkerView> {
+fn views(found: Workers, paused: &PausedWorkers) -> Vec<WorkerView> {
     let now = found.now;
     let view = |seen: WorkerSeen| {
         let (role, state) = (seen.role().to_owned(), seen.state(now));
         let (started_at, stopped_at) = (seen.started_at(), seen.stopped_at());
+        let paused = paused.of(&seen).map(Pause::view);
         let WorkerSeen { row, seen_at } = seen;
         WorkerView {
             id: row.id,
@@ -286,6 +293,7 @@ fn views(found: Workers) -> Vec<WorkerView> {
             state,
             machine: row.machine,
             program: row.program,
+            paused,
             queues: row.queues.into_iter().map(|queue| queue.0).collect(),
             task_types: row
                 .types

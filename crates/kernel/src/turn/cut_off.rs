@@ -9,7 +9,7 @@ use super::turn_loop::{Happened, Next, Turn};
 use crate::cancel::CancelReason;
 use crate::change::ChangeError;
 use crate::ports::{LoadFor, SpoolOutcome, StoreError};
-use crate::spool::{ResultPlace, Spooling, may_pass};
+use crate::spool::{ResultPlace, Spooling};
 use counterstep_contracts::Direction;
 use futures::StreamExt;
 use futures::future::{Either, join, pending, select};
@@ -110,7 +110,7 @@ impl Turn<'_> {
 
     /// Whether the turn goes on without its store.
     pub(super) fn outlasts(&mut self, error: &StoreError) -> bool {
-        let outlasts = may_pass(error) && self.patience().is_some() && !self.cut_off.given_up;
+        let outlasts = error.may_pass() && self.patience().is_some() && !self.cut_off.given_up;
         if outlasts {
             let now = self.engine.ports.clock.monotonic();
             self.cut_off.since.get_or_insert(now);
@@ -164,7 +164,7 @@ impl Turn<'_> {
                 }
             }
         };
-        let is_unwritten = matches!(&written, Err(ChangeError::Store(error)) if may_pass(error));
+        let is_unwritten = matches!(&written, Err(ChangeError::Store(error)) if error.may_pass());
         let kept = match kept {
             Some(kept) => kept,
             // One that is fenced is kept to be named in the audit.
@@ -194,7 +194,7 @@ impl Turn<'_> {
             Unwritten::Kept(kept) => self.write_result(&kept.ended).await,
             Unwritten::InDoubt(at, why) => self.interrupted(*at, why).await,
         };
-        if matches!(&written, Err(ChangeError::Store(error)) if may_pass(error)) {
+        if matches!(&written, Err(ChangeError::Store(error)) if error.may_pass()) {
             self.cut_off.unwritten.push_front(unwritten);
         } else if let (Unwritten::Kept(kept), Some(spool)) = (unwritten, Spooling::of(self.engine))
         {
@@ -247,7 +247,7 @@ impl Turn<'_> {
             match waited {
                 Waited::Happened(happened) => self.hold(happened).await,
                 Waited::Held => match self.read_again().await {
-                    Err(ChangeError::Store(error)) if may_pass(&error) => after = clock.monotonic(),
+                    Err(ChangeError::Store(error)) if error.may_pass() => after = clock.monotonic(),
                     read => return read,
                 },
             }

@@ -231,6 +231,25 @@ pub fn open_store<'a>(settings: &'a Settings, role: &'a str) -> BoxFuture<'a, Re
     })
 }
 
+/// The database file of the settings, where there is none yet: a service makes one, and a command that looks for something has the
+/// wrong address.
+#[must_use]
+pub fn missing_file(settings: &Settings) -> Option<&Path> {
+    match &settings.database {
+        Database::Sqlite(path) if path.try_exists().is_ok_and(|is| !is) => Some(path),
+        Database::Sqlite(_) | Database::Postgres(_) => None,
+    }
+}
+
+/// That there is no such file.
+#[must_use]
+pub fn no_file(path: &Path) -> Exit {
+    Exit::config(format_args!(
+        "there is no database file `{}`: are --data-dir and --database right?",
+        path.display()
+    ))
+}
+
 /// The database of the settings, for looking only: its schema is left as it is, also where it is of
 /// another program.
 ///
@@ -240,12 +259,7 @@ pub fn look(settings: &Settings, role: &str) -> Result<Store, Exit> {
     crate::install_provider();
     let store = match &settings.database {
         Database::Sqlite(path) => SqliteStore::look(path, &SqliteOptions::default())
-            .map_err(|_| {
-                Exit::config(format_args!(
-                    "there is no database file `{}`: are --data-dir and --database right?",
-                    path.display()
-                ))
-            })?
+            .map_err(|_| no_file(path))?
             .into(),
         Database::Postgres(server) => servers::look(settings, server, role)?,
     };

@@ -65,6 +65,7 @@ pub const COMMANDS: &[(&str, u32)] = &[
     ("bulk", REMOTE),
     ("alerts", REMOTE),
     ("types", REMOTE),
+    ("gates", REMOTE),
     ("queues", REMOTE),
     ("breakers", REMOTE),
     ("limits", REMOTE),

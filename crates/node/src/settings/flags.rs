@@ -8,6 +8,7 @@ use super::for_tests::{self, ForTests};
 use super::former;
 use super::groups::{Group, takes};
 use super::layers::Layers;
+use super::profiles::values_of;
 use super::table::{SETTINGS, SettingValues};
 use crate::exit::Exit;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
@@ -49,7 +50,17 @@ impl SettingsArgs {
         Ok(Layers {
             first: self.values.clone(),
             secret_config: config.filter(|_| holds_password(&file)),
-            file: file.only(self.uses),
+            file: match &self.values.profile {
+                // The key of one server must not go to another one.
+                Some(_) if self.values.url.is_some() || self.values.token_file.is_some() => {
+                    return Err(Exit::config(
+                        "setting `profile`: a profile has an address and a key of its own; expected no --url, --token-file, \
+                         COUNTERSTEP_URL or COUNTERSTEP_TOKEN_FILE beside it",
+                    ));
+                }
+                Some(name) => values_of(name)?,
+                None => file.only(self.uses),
+            },
             uses: self.uses,
             for_tests: self.for_tests.clone(),
         })

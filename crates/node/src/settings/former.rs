@@ -40,6 +40,7 @@ pub(super) const FORMER: &[Former] = &[
     fixed("jwt_leeway", "30s"),
     key("link_secret_file", "secret_files.links"),
     fixed("lost_after", "45s"),
+    fixed("max_fields", "256"),
     fixed("nats_ack_wait", "the lease, 15s at least"),
     key("nats_ca_file", "tls.nats.ca_file"),
     key("nats_cert_file", "tls.nats.cert_file"),
@@ -61,6 +62,7 @@ pub(super) const FORMER: &[Former] = &[
     key("seal_secret_file", "secret_files.seal"),
     fixed("spool_max_age", "1d"),
     fixed("spool_max_bytes", "268435456"),
+    fixed("uploads_per_caller", "as many as `streams_per_caller`"),
     key("webhook_secret_file", "secret_files.webhooks"),
 ];
 

@@ -20,6 +20,7 @@ mod metrics_labels;
 #[cfg(test)]
 mod page;
 mod process_env;
+mod profiles;
 mod resolve;
 mod secrets;
 mod services;
@@ -43,6 +44,7 @@ pub use kinds::duration;
 pub use layers::Layers;
 pub use log_format::LogFormat;
 pub use process_env::check_surroundings;
+pub use profiles::{Profile, Profiles, profiles_file, read_profiles, write_profiles};
 pub(crate) use resolve::in_effect;
 #[cfg(feature = "otlp")]
 pub(crate) use resolve::machine;
@@ -116,6 +118,8 @@ pub struct Settings {
     pub overrides: Overrides,
     /// From the file: orphans and retention, to be checked against the task types.
     pub upkeep: Upkeep,
+    /// From the file: why findings of `doctor` are accepted, by code.
+    pub accepted_findings: BTreeMap<String, String>,
     /// From the file: services that steps call, by name.
     pub services: BTreeMap<String, Service>,
     /// The settings file itself, where a URL in it holds a password.
@@ -152,6 +156,7 @@ impl Settings {
             log_format: LogFormat::Text,
             overrides: Overrides::default(),
             upkeep: Upkeep::default(),
+            accepted_findings: BTreeMap::new(),
             services: BTreeMap::new(),
             secret_config: None,
         }

@@ -8,13 +8,16 @@ use std::path::Path;
 
 const HEAD: &str = "# Settings
 
+After this page you can set any setting: its flag, variable, key, default, and the commands that take it.
+
 Written by the test in `crates/node/src/settings/page.rs` from the declarations in
 `crates/node/src/settings/table.rs`. Do not edit it: change a declaration, and then run
 `COUNTERSTEP_BLESS=1 cargo test -p counterstep-node --lib page_of_settings`.
 
-A flag comes before its variable, the variable before the file, the file before the default. Durations are a whole
-number above 0 and a unit: `500ms`, `30s`, `10m`, `1h`, `7d`. Lists stand with commas in a flag or a variable, and are a
-list in the file. How settings work together, and an example of a file, is in [settings-file.md](settings-file.md).
+Each setting with its flag, its variable, its key in the file, and its default. A flag comes before its variable, the
+variable before the file, the file before the default. Durations are a whole number above 0 and a unit: `500ms`, `30s`,
+`10m`, `1h`, `7d`. Lists stand with commas in a flag or a variable, and are a list in the file. How settings work
+together, and an example of a file, is in [settings-file.md](settings-file.md).
 
 A command refuses the flags of groups that it does not take, and ignores their variables and keys, so that all commands
 can share a file and variables.

@@ -47,6 +47,7 @@ declare! {
         cert_file(Rare): PathBuf => "Present the client certificate in this PEM file to database, NATS and Redis, where they are spoken to with TLS";
         key_file(Rare): PathBuf => "Use the key in this PEM file for the client certificate";
         tls(OnlyInFile): BTreeMap<TlsServer, TlsFiles> = BTreeMap::new() => "Set `ca_file`, `cert_file` and `key_file` of one server, in place of those of all: `database`, `nats`, `redis`; `issuer` and `collector` have a `ca_file` alone";
+        accepted_findings(OnlyInFile): BTreeMap<String, String> = BTreeMap::new() => "Accept findings of `doctor`, each by its code and with the reason";
         log: String = "info".to_owned() => "Set what to log, as `info` or `warn,counterstep=debug`";
         log_format: LogFormat = LogFormat::Text => "Set the form of log lines: `text` or `json`";
     }
@@ -114,15 +115,13 @@ declare! {
         allowed_hosts: Vec<String> => "Answer under these names too, besides `localhost` and IP addresses; `*` for any";
         webhook_allow(Rare): Vec<String> ["none"] => "Let webhooks reach these private addresses or networks too, at any port and without TLS, and public ones at these ports (`:8443`) besides 443";
         event_streams: Number<1, UNBOUNDED> = 10_000 => "Set the maximum of streams of events that are open at a time";
-        streams_per_caller: Number<1, UNBOUNDED> = 100 => "Set the maximum of open streams of events per caller; where callers are not authenticated, per address";
-        uploads_per_caller: Number<1, UNBOUNDED> = 100 => "Set the maximum of forms per caller at a time; where callers are not authenticated, per address";
+        streams_per_caller: Number<1, UNBOUNDED> = 100 => "Set the maximum of open streams of events, and of forms that arrive, per caller; where callers are not authenticated, per address";
         max_waiting: Number<1, 100_000_000> => "Refuse submissions of a type beyond about this many of its tasks that wait for a host, of each tenant; schedules and steps go on";
         requests_per_second: Number<1, 1_000_000> => "Refuse requests of a caller beyond this rate, with a burst of one second, where callers are authenticated; each process counts for itself";
         max_json_bytes: Number<1024, { 256 * MIB }> = MIB => "Refuse a JSON body, or a form whose text fields together are larger, in bytes; they are held in memory";
         max_form_bytes: Number<1024, UNBOUNDED> = 65_536 * MIB => "Refuse a form that is larger with all its files, in bytes";
         max_file_bytes: Number<1, UNBOUNDED> = 8_192 * MIB => "Refuse a form with a larger file, in bytes";
         max_files: Number<1, 100_000> = 1_000 => "Refuse a form with more files";
-        max_fields: Number<1, 100_000> = 256 => "Refuse a form with more text fields";
         body_silence: Duration = Duration::from_secs(30) => "Give up a request whose body pauses for this long; its whole arrival has `upload_timeout`";
     }
 
@@ -167,6 +166,7 @@ declare! {
     }
 
     Remote {
+        profile(NotInFile): String => "Connect to the server of this profile; `counterstep profile` adds and lists them";
         url(Url, NotInFile): String = "http://127.0.0.1:8080".to_owned() => "Connect to the API at this address";
         token_file(NotInFile): PathBuf => "Send the API key or the access token in this file with each request";
     }

@@ -88,11 +88,15 @@ fn end_of(text: &str, value_end: usize) -> usize {
     value_end + line.find('#').unwrap_or(line.len())
 }
 
-/// Whole under another name first, and then in one move: a process may start meanwhile. Owner and mode stay.
-fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+/// Whole under another name first, and then in one move: a process may start meanwhile. Owner and mode stay; of a new file it is
+/// its user's alone.
+pub(super) fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     // What a link names is the file, not the link.
-    let path = path.canonicalize()?;
-    let meta = path.metadata()?;
+    let path = match path.canonicalize() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => path.to_owned(),
+        found => found?,
+    };
+    let before = path.metadata().ok();
     let whole = path.with_extension(format!("{:032x}", SystemRandom.bits()));
     let written = std::fs::OpenOptions::new()
         .write(true)
@@ -102,8 +106,10 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
         .and_then(|mut file| {
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
-            chown(&whole, Some(meta.uid()), Some(meta.gid()))?;
-            file.set_permissions(std::fs::Permissions::from_mode(meta.mode()))?;
+            if let Some(before) = before {
+                chown(&whole, Some(before.uid()), Some(before.gid()))?;
+                file.set_permissions(std::fs::Permissions::from_mode(before.mode()))?;
+            }
             std::fs::rename(&whole, &path)
         });
     written.inspect_err(|_| drop(std::fs::remove_file(&whole)))

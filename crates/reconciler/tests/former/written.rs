@@ -12,6 +12,7 @@ use counterstep_kernel::access::api_keys::{self, KeySpec};
 use counterstep_kernel::admission::disable::{TypeDecision, disable_type};
 use counterstep_kernel::admission::limits::{NewLimit, set_limit};
 use counterstep_kernel::admission::paused_queues::pause_queue;
+use counterstep_kernel::admission::paused_workers::{Processes, pause_workers};
 use counterstep_kernel::bulk::{self, BulkSpec};
 use counterstep_kernel::client::{self, Submission, UploadSession};
 use counterstep_kernel::dead_letters::Selection;
@@ -272,6 +273,16 @@ impl Writer {
             .find(|row| row.name.0.contains("errands"))
             .expect("the queue");
         pause_queue(engine, &errands.name, (BY, NOTE))
+            .await
+            .expect("a pause");
+        let seen = engine.ports.store.workers().await.expect("processes").rows;
+        let takes = seen.iter().find(|seen| !seen.row.queues.is_empty());
+        let takes = takes.expect("a process that takes tasks");
+        let processes = Processes {
+            machine: takes.row.machine.clone(),
+            role: takes.role().to_owned(),
+        };
+        pause_workers(engine, &processes, (BY, NOTE))
             .await
             .expect("a pause");
         let message = MessageSource {

@@ -61,6 +61,7 @@ mod scratch_quotas;
 mod sections;
 mod sees;
 mod signals;
+mod slow_steps;
 mod state;
 mod sweeps;
 mod timers;

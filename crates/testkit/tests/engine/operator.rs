@@ -309,6 +309,14 @@ async fn a_supplied_output_must_fit_and_then_the_task_goes_on_with_it() {
         .await
         .expect_err("no text");
     assert!(matches!(refused, OperatorError::Output(_)), "{refused:?}");
+    let most = task.engine.settings.output_limit.0;
+    let large = json!("a".repeat(most - 1));
+    let large = resolution(Some("three"), SettledAs::Done, Some(large));
+    let refused = operator::resolve(&task.engine, task.id, large).await;
+    assert!(
+        matches!(&refused, Err(OperatorError::Output(error)) if error.to_string().contains("`output_limit`")),
+        "{refused:?}"
+    );
     assert_eq!(task.record().await.task.status, TaskStatus::DeadLettered);
     let right = resolution(Some("three"), SettledAs::Done, Some(json!("by hand")));
     operator::resolve(&task.engine, task.id, right)

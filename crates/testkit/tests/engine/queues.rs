@@ -3,10 +3,14 @@
 use crate::errand::{Errand, only};
 use counterstep_contracts::{Labels, QueueName, TaskStatus, Tenant};
 use counterstep_kernel::admission::paused_queues::{pause_queue, queues, resume_queue};
+use counterstep_kernel::admission::paused_workers::{Processes, pause_workers, resume_workers};
 use counterstep_kernel::admission::{SettingError, SettingOf};
 use counterstep_kernel::client::{Submission, SubmitError, UploadSession};
+use counterstep_kernel::status;
+use counterstep_testkit::clock::until_works;
 use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, Harness};
+use std::time::Duration;
 
 const BY: (&str, &str) = ("operator:kim", "the bank moves");
 
@@ -52,6 +56,61 @@ async fn no_task_of_a_paused_queue_is_claimed_and_a_resumed_one_goes_on() {
     site.clock.advance("2s");
     site.all_are(TaskStatus::Completed, &[task, other]).await;
     site.assert_invariants(&[task, other]).await;
+}
+
+#[tokio::test]
+async fn a_paused_process_ends_what_it_runs_and_takes_nothing_until_it_is_resumed_also_over_a_restart()
+ {
+    let mut site = Harness::embedded(only::<Errand>())
+        .settings(|settings| settings.machine = "m1".to_owned())
+        .start()
+        .await;
+    let engine = site.engine.clone();
+    let processes = |machine: &str, role: &str| Processes {
+        machine: machine.to_owned(),
+        role: role.to_owned(),
+    };
+    let here = processes("m1", "test");
+    site.serve(4);
+    let first = site.submit(Form::new().field("pick_ms", 5_000)).await;
+    until_works(first).await;
+    for unknown in [processes("m2", "test"), processes("m1", "reconciler")] {
+        let refused = pause_workers(&engine, &unknown, BY).await;
+        assert!(
+            matches!(refused, Err(SettingError::Unknown(SettingOf::Workers))),
+            "{refused:?}"
+        );
+    }
+    pause_workers(&engine, &here, BY).await.expect("paused");
+    site.clock.advance("6s");
+    site.all_are(TaskStatus::Completed, &[first]).await;
+    // A host of before may have asked for tasks already. The pause outlasts it.
+    site.stop().await;
+    site.serve(4);
+    let other = site.submit(Form::new()).await;
+    // Looks pass, and the task stays as it is.
+    site.clock.advance("10s");
+    engine.ports.clock.sleep(Duration::from_millis(300)).await;
+    let waits = site.record(other).await.task;
+    assert_eq!(
+        (waits.status, waits.lease_owner),
+        (TaskStatus::Submitted, None)
+    );
+    let seen = status::read(&engine).await.expect("it is read").workers;
+    let paused = seen.iter().find_map(|it| it.paused.clone());
+    assert_eq!(
+        paused.map(|it| (it.by, it.note)),
+        Some((BY.0.to_owned(), BY.1.to_owned()))
+    );
+    assert!(resume_workers(&engine, &here, BY).await.expect("resumed"));
+    assert!(
+        !resume_workers(&engine, &here, BY)
+            .await
+            .expect("it is read")
+    );
+    site.clock.advance("2s");
+    site.all_are(TaskStatus::Completed, &[other]).await;
+    site.assert_invariants(&[first, other]).await;
 }
 
 #[tokio::test]

@@ -135,7 +135,8 @@ async fn asked<'a>(visit: &PageRequest, sent: Option<&'a Fields>) -> Result<Prop
             "cancel" => "Cancel all of them",
             "run-again" => "Run all of them again",
             _ => "Do it for all of them",
-        },
+        }
+        .to_owned(),
         did: "started",
         elsewhere,
     })
@@ -283,7 +284,7 @@ async fn end(visit: &PageRequest) -> Result<Proposal<'static>, Failed> {
         ),
         preview: html! { p { "No further task is begun. Up to 200 that were begun are finished; those that are done stay so." } },
         form: Form::of(None),
-        button: "Stop it",
+        button: "Stop it".to_owned(),
         did: "stopped",
         elsewhere: Equivalents::new("POST", path, &["bulk", "stop", &it.id]),
     })

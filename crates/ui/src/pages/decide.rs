@@ -24,7 +24,7 @@ pub(super) struct Proposal<'a> {
     /// What it would lead to.
     pub(super) preview: Markup,
     pub(super) form: Form<'a>,
-    pub(super) button: &'a str,
+    pub(super) button: String,
     /// What it says where it was done.
     pub(super) did: &'static str,
     pub(super) elsewhere: Equivalents,

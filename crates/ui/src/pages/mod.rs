@@ -2,6 +2,7 @@
 
 pub(crate) mod bulk;
 mod decide;
+pub(crate) mod declared;
 pub(crate) mod limits;
 pub(crate) mod overview;
 pub(crate) mod parked;

@@ -1,22 +1,24 @@
 //! The overview: what comes and goes, what waits and for how long, who works, and what waits for a person.
 //! Must not hold what it shows.
 
-use super::{parked, workers};
+use super::declared::{Group, Look};
+use super::{parked, part, workers};
 use crate::charts::curve;
 use crate::failed::{Answer, Failed};
 use crate::layout::{self, Chapter};
 use crate::markup::{chip, number, state};
 use crate::page_request::PageRequest;
-use crate::query::Address;
+use crate::query::{Address, segment};
 use crate::time_text::age;
 use actix_web::HttpRequest;
-use counterstep_contracts::TaskStatus;
 use counterstep_contracts::access::Role;
 use counterstep_contracts::bulk::DeadLetterGroups;
 use counterstep_contracts::http::{Page, TaskSummary};
+use counterstep_contracts::operation::About;
 use counterstep_contracts::workers::{
     BreakerStanding, BreakerView, HistoryView, SampleView, WorkerState, WorkersView,
 };
+use counterstep_contracts::{ProblemCode, TaskStatus};
 use maud::{Markup, html};
 
 /// Maximum number of groups of parked tasks that are shown: the largest.
@@ -73,7 +75,8 @@ async fn installation(visit: &PageRequest) -> Result<Markup, Failed> {
         .filter(|it| it.state == WorkerState::Alive)
         .collect();
     let busy: u32 = alive.iter().map(|it| it.running_count).sum();
-    let slots: u32 = alive.iter().map(|it| it.concurrency).sum();
+    let open = alive.iter().filter(|it| it.paused.is_none());
+    let slots: u32 = open.map(|it| it.concurrency).sum();
     let waits = |of: &SampleView| of.waiting.values().sum::<u64>();
     let waiting = found.status.tasks.iter().filter(|it| is_waiting(it.status));
     let waiting: u64 = waiting.map(|it| it.count).sum();
@@ -101,7 +104,7 @@ async fn installation(visit: &PageRequest) -> Result<Markup, Failed> {
                     }
                 }
             }
-            (self::breakers(breakers.as_ref()))
+            (self::breakers(visit, breakers.as_ref()))
         }
     })
 }
@@ -194,7 +197,25 @@ fn tile(
     }
 }
 
-fn breakers(found: Option<&Page<BreakerView>>) -> Markup {
+/// What is decided about breakers.
+pub(crate) enum Breakers {}
+
+impl Group for Breakers {
+    const WORD: &'static str = "breakers";
+    const CHAPTER: Chapter = Chapter::Overview;
+    const BACK: (&'static str, &'static str) = ("Overview", "/");
+
+    async fn look(visit: &PageRequest, _: &str, about: &About) -> Result<Look, Failed> {
+        let look = Look::at(part(&visit.request, "name"), about);
+        let found = visit.get::<Page<BreakerView>>("/api/breakers").await?;
+        if !found.items.iter().any(|it| it.name == look.name) {
+            return Err(visit.refused(ProblemCode::NoSuchBreaker, "no breaker has this name"));
+        }
+        Ok(look)
+    }
+}
+
+fn breakers(visit: &PageRequest, found: Option<&Page<BreakerView>>) -> Markup {
     let all = found.map_or(&[][..], |page| &page.items);
     if all.is_empty() {
         return html! {};
@@ -210,6 +231,9 @@ fn breakers(found: Option<&Page<BreakerView>>) -> Markup {
                             BreakerStanding::Closed => (chip("check", "ok", "closed")),
                             BreakerStanding::Open => (chip("cross", "bad", "open")),
                             BreakerStanding::HalfOpen => (chip("question", "doubt", "half open")),
+                        }
+                        @if it.state != BreakerStanding::Closed {
+                            " " a href=(visit.at(&format!("/breakers/{}/close", segment(&it.name)))) aria-label={ "Close " (it.name) } { "Close" }
                         }
                     }
                 }
@@ -232,7 +256,18 @@ fn waiting_for_people(visit: &PageRequest, found: &DeadLetterGroups) -> Markup {
 
 fn newest(visit: &PageRequest, found: &Page<TaskSummary>) -> Markup {
     if found.items.is_empty() {
-        return html! {};
+        return html! {
+            section aria-labelledby="newest" {
+                h2 #newest { "Nothing was submitted yet" }
+                @if visit.may(Role::Submit) {
+                    p {
+                        "Choose a type to "
+                        a href=(visit.at("/submit")) { "submit a first task" }
+                        "; its page has the same as a command and as a line of curl."
+                    }
+                }
+            }
+        };
     }
     html! {
         section aria-labelledby="newest" {

@@ -1,19 +1,17 @@
 //! Schedules: when each is due next, pausing, resuming and running them. Must not hold what it shows.
 
-use super::decide::{self, Form, Proposal};
+use super::declared::{Group, Look};
 use super::part;
-use crate::equivalents::Equivalents;
 use crate::failed::{Answer, Failed};
-use crate::forms;
 use crate::layout::{self, Chapter};
 use crate::markup::{chip, empty, table, task_link};
 use crate::page_request::PageRequest;
 use crate::query::{Fields, segment};
 use crate::time_text::{ago, exact};
-use actix_web::{HttpRequest, web};
-use counterstep_contracts::ProblemCode;
+use actix_web::HttpRequest;
 use counterstep_contracts::access::Role;
 use counterstep_contracts::http::Page;
+use counterstep_contracts::operation::About;
 use counterstep_contracts::schedule::ScheduleView;
 use maud::{Markup, html};
 
@@ -77,22 +75,19 @@ fn row(visit: &PageRequest, it: &ScheduleView) -> Markup {
     }
 }
 
-async fn asked<'a>(visit: &PageRequest, sent: Option<&'a Fields>) -> Result<Proposal<'a>, Failed> {
-    visit.needs(Role::Operate)?;
-    let name = part(&visit.request, "name").to_owned();
-    let (what, button, did) = match part(&visit.request, "what") {
-        "pause" => ("pause", "Pause the schedule", "paused"),
-        "resume" => ("resume", "Resume the schedule", "resumed"),
-        "run" => ("run", "Run it now", "run"),
-        _ => return Err(visit.refused(ProblemCode::NoSuchRoute, "no page is at this address")),
-    };
-    let path = format!("/api/schedules/{}", segment(&name));
-    let it = visit.get::<ScheduleView>(&format!("{path}?next=5")).await?;
-    Ok(Proposal {
-        chapter: Chapter::Schedules,
-        title: format!("What would happen if I {what} {name}?"),
-        about: ("Schedules".to_owned(), "/schedules".to_owned()),
-        preview: html! {
+/// What is decided about schedules.
+pub(crate) enum Schedules {}
+
+impl Group for Schedules {
+    const WORD: &'static str = "schedules";
+    const CHAPTER: Chapter = Chapter::Schedules;
+    const BACK: (&'static str, &'static str) = ("Schedules", "/schedules");
+
+    async fn look(visit: &PageRequest, what: &str, about: &About) -> Result<Look, Failed> {
+        let look = Look::at(part(&visit.request, "name"), about);
+        let path = format!("/api/schedules/{}?next=5", segment(&look.name));
+        let it = visit.get::<ScheduleView>(&path).await?;
+        Ok(look.shows(html! {
             p {
                 @match what {
                     "pause" if it.spec.run_at.is_some() => "Its time submits no task until it is resumed. Where its time passes meanwhile, it never submits one.",
@@ -110,27 +105,6 @@ async fn asked<'a>(visit: &PageRequest, sent: Option<&'a Fields>) -> Result<Prop
                 h2 { "Next due times" }
                 ul.plan { @for at in &it.upcoming { li { (exact(at)) " " span.quiet { (ago(at)) } } } }
             }
-        },
-        form: Form::of(sent),
-        button,
-        did,
-        elsewhere: Equivalents::new(
-            "POST",
-            format!("{path}/{what}"),
-            &["schedules", what, &name],
-        ),
-    })
-}
-
-pub(crate) async fn page(request: HttpRequest) -> Answer {
-    let visit = PageRequest::of(&request).await?;
-    let proposal = asked(&visit, None).await?;
-    Ok(decide::page(&visit, &proposal, None))
-}
-
-pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer {
-    let visit = PageRequest::of(&request).await?;
-    let fields = forms::read(&visit, payload).await?;
-    let proposal = asked(&visit, Some(&fields)).await?;
-    decide::send(&visit, &proposal).await
+        }))
+    }
 }

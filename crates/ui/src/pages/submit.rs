@@ -17,9 +17,10 @@ use actix_web::{HttpRequest, web};
 use counterstep_contracts::ProblemCode;
 use counterstep_contracts::access::Role;
 use counterstep_contracts::declaration::kebab_case;
+use counterstep_contracts::first_request::{is_file, resolved, sample};
 use counterstep_contracts::http::Page;
 use maud::html;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 pub(crate) async fn types(request: HttpRequest) -> Answer {
     let visit = PageRequest::of(&request).await?;
@@ -62,53 +63,10 @@ async fn taken(visit: &PageRequest, route: &str) -> Result<Taken, Failed> {
         .get("multipart/form-data")
         .map(|_| schema("multipart/form-data"));
     let example = match &content["application/json"]["example"] {
-        Value::Null => sample(&document, &content["application/json"]["schema"], 0),
+        Value::Null => sample(&document, &content["application/json"]["schema"]),
         example => example.clone(),
     };
     Ok(Taken { example, form })
-}
-
-fn resolved<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
-    let reference = schema["$ref"].as_str().and_then(|it| it.strip_prefix('#'));
-    let found = reference.and_then(|pointer| document.pointer(pointer));
-    found.unwrap_or(schema)
-}
-
-/// A value of a schema, to begin with.
-fn sample(document: &Value, schema: &Value, depth: u32) -> Value {
-    let schema = resolved(document, schema);
-    if depth > 8 {
-        return Value::Null;
-    }
-    for given in ["example", "default", "const"] {
-        if let Some(value) = schema.get(given) {
-            return value.clone();
-        }
-    }
-    if let Some(first) = schema["enum"].as_array().and_then(|all| all.first()) {
-        return first.clone();
-    }
-    for choice in ["anyOf", "oneOf", "allOf"] {
-        if let Some(first) = schema[choice].as_array().and_then(|all| all.first()) {
-            return sample(document, first, depth + 1);
-        }
-    }
-    let kind = schema["type"]
-        .as_str()
-        .or_else(|| schema["type"][0].as_str());
-    match kind {
-        Some("object") => {
-            let properties = schema["properties"].as_object();
-            let fields = properties.into_iter().flatten();
-            let fields = fields.map(|(name, of)| (name.clone(), sample(document, of, depth + 1)));
-            Value::Object(fields.collect::<Map<_, _>>())
-        }
-        Some("array") => json!([]),
-        Some("string") => json!(""),
-        Some("integer" | "number") => json!(schema["minimum"].as_i64().unwrap_or(1)),
-        Some("boolean") => json!(false),
-        _ => Value::Null,
-    }
 }
 
 pub(crate) async fn page(request: HttpRequest) -> Answer {
@@ -135,7 +93,7 @@ async fn asked<'a>(visit: &PageRequest, sent: Option<&'a Fields>) -> Result<Prop
         about: ("Submit a task".to_owned(), "/submit".to_owned()),
         preview: html! {},
         form,
-        button: "Submit",
+        button: "Submit".to_owned(),
         did: "submitted",
         elsewhere,
     })
@@ -178,8 +136,7 @@ fn with_files(form: &mut Form<'_>, schema: &Value, elsewhere: Equivalents) -> Eq
     };
     // Texts go before files.
     let fields = schema["properties"].as_object().into_iter().flatten();
-    let (files, texts): (Vec<_>, Vec<_>) =
-        fields.partition(|(_, of)| is_file(of) || is_file(&of["items"]));
+    let (files, texts): (Vec<_>, Vec<_>) = fields.partition(|(_, of)| is_file(of));
     let (mut parts, mut request) = (Vec::new(), Map::new());
     for (name, of) in texts {
         let value = form.value(name, "");
@@ -209,12 +166,6 @@ fn with_files(form: &mut Form<'_>, schema: &Value, elsewhere: Equivalents) -> Eq
         elsewhere = elsewhere.flag("--file", &format!("{name}=PATH"));
     }
     elsewhere
-}
-
-fn is_file(of: &Value) -> bool {
-    of["format"] == "binary"
-        || of["contentMediaType"].is_string()
-        || of["contentEncoding"] == "binary"
 }
 
 pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer {

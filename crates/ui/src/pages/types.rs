@@ -1,21 +1,19 @@
 //! Task types: what each declares, whether it takes submissions, and switching that. Must not hold what it
 //! shows.
 
-use super::decide::{self, Form, Proposal};
+use super::declared::{Group, Look};
 use super::part;
-use crate::equivalents::Equivalents;
 use crate::failed::{Answer, Failed};
-use crate::forms;
 use crate::layout::{self, Chapter};
 use crate::markup::{chip, empty, table};
 use crate::page_request::PageRequest;
-use crate::query::{Fields, segment};
 use crate::time_text::ago;
-use actix_web::{HttpRequest, web};
+use actix_web::HttpRequest;
 use counterstep_contracts::ProblemCode;
 use counterstep_contracts::access::Role;
 use counterstep_contracts::declaration::kebab_case;
 use counterstep_contracts::http::Page;
+use counterstep_contracts::operation::About;
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -93,7 +91,7 @@ fn buttons(visit: &PageRequest, it: &Value) -> Markup {
 
 async fn found(visit: &PageRequest) -> Result<Value, Failed> {
     // By its route, or by its name, which an address takes too.
-    let route = kebab_case(part(&visit.request, "type"));
+    let route = kebab_case(part(&visit.request, "name"));
     let found = visit.get::<Page<Value>>("/api/task-types").await?;
     let mut all = found.items.into_iter();
     let found = all.find(|it| kebab_case(text(it, "name")) == route);
@@ -205,50 +203,27 @@ fn step(of: &Value) -> Markup {
     }
 }
 
-async fn asked<'a>(visit: &PageRequest, sent: Option<&'a Fields>) -> Result<Proposal<'a>, Failed> {
-    visit.needs(Role::Admin)?;
-    let it = found(visit).await?;
-    let (name, route) = (text(&it, "name").to_owned(), kebab_case(text(&it, "name")));
-    let what = match part(&visit.request, "what") {
-        "disable" => "disable",
-        "enable" => "enable",
-        _ => return Err(visit.refused(ProblemCode::NoSuchRoute, "no page is at this address")),
-    };
-    let is_off = what == "disable";
-    let path = format!("/api/task-types/{}/{what}", segment(&route));
-    let mut form = Form::of(sent);
-    let elsewhere = Equivalents::new("POST", path, &["types", what, &name]).note(&form.note());
-    Ok(Proposal {
-        chapter: Chapter::Types,
-        title: format!("What would happen if I {what} {name}?"),
-        about: (name.clone(), format!("/types/{route}")),
-        preview: html! {
+/// What is decided about task types.
+pub(crate) enum Types {}
+
+impl Group for Types {
+    const WORD: &'static str = "types";
+    const CHAPTER: Chapter = Chapter::Types;
+    const BACK: (&'static str, &'static str) = ("Task types", "/types");
+
+    async fn look(visit: &PageRequest, what: &str, about: &About) -> Result<Look, Failed> {
+        let it = found(visit).await?;
+        let (name, route) = (text(&it, "name"), kebab_case(text(&it, "name")));
+        let preview = html! {
             p {
-                @if is_off { "Submissions of it are refused with " code { "type-disabled" } ", by all tenants and schedules. Its tasks go on." }
+                @if what == "disable" { "Submissions of it are refused with " code { "type-disabled" } ", by all tenants and schedules. Its tasks go on." }
                 @else { "It takes submissions again." }
             }
             p { (switch(&it)) }
-        },
-        form,
-        button: if is_off {
-            "Disable the type"
-        } else {
-            "Enable the type"
-        },
-        did: if is_off { "disabled" } else { "enabled" },
-        elsewhere,
-    })
-}
-
-pub(crate) async fn page(request: HttpRequest) -> Answer {
-    let visit = PageRequest::of(&request).await?;
-    let proposal = asked(&visit, None).await?;
-    Ok(decide::page(&visit, &proposal, None))
-}
-
-pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer {
-    let visit = PageRequest::of(&request).await?;
-    let fields = forms::read(&visit, payload).await?;
-    let proposal = asked(&visit, Some(&fields)).await?;
-    decide::send(&visit, &proposal).await
+        };
+        Ok(Look {
+            back: Some((name.to_owned(), format!("/types/{route}"))),
+            ..Look::at(&route, about).shows(preview)
+        })
+    }
 }

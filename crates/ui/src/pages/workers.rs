@@ -1,12 +1,18 @@
 //! The processes of the installation: which are there, what they run, and what the last passes of reconcilers
 //! did. Must not hold what it shows.
 
-use crate::failed::Answer;
+use super::declared::{Group, Look};
+use super::part;
+use crate::failed::{Answer, Failed};
 use crate::layout::{self, Chapter};
 use crate::markup::{chip, empty, number, plain, table, task_link};
 use crate::page_request::PageRequest;
+use crate::query::{Address, Fields, segment};
 use crate::time_text::ago;
 use actix_web::HttpRequest;
+use counterstep_contracts::ProblemCode;
+use counterstep_contracts::access::Role;
+use counterstep_contracts::operation::About;
 use counterstep_contracts::workers::{PassView, WorkerState, WorkerView, WorkersView};
 use maud::{Markup, html};
 
@@ -43,7 +49,15 @@ fn row(visit: &PageRequest, it: &WorkerView) -> Markup {
     html! {
         tr {
             td.what { b { (it.role) } " " span.id { (it.id) } br; span.quiet { (it.machine) } }
-            td { (state(it.state)) }
+            td {
+                (state(it.state))
+                @if let Some(pause) = &it.paused {
+                    br;
+                    (chip("pause", "wait", "paused"))
+                    div.quiet { (ago(&pause.since)) ", " (pause.by) ": " (pause.note) }
+                }
+                @if visit.may(Role::Admin) && !it.queues.is_empty() { br; a href=(change(visit, it)) { @if it.paused.is_some() { "Resume" } @else { "Pause" } } }
+            }
             td {
                 (it.running_count) " of " (it.concurrency)
                 @if !it.running.is_empty() {
@@ -54,6 +68,40 @@ fn row(visit: &PageRequest, it: &WorkerView) -> Markup {
             td { (it.program) }
             td { (ago(&it.seen_at)) }
         }
+    }
+}
+
+/// The decision to pause or resume the processes that it is one of.
+fn change(visit: &PageRequest, it: &WorkerView) -> String {
+    let what = if it.paused.is_some() {
+        "resume"
+    } else {
+        "pause"
+    };
+    let path = format!("/workers/{}/{what}", segment(&it.machine));
+    visit.at(&Address::new(path).with("role", &it.role).text())
+}
+
+/// What is decided about the processes of a machine.
+pub(crate) enum Machines {}
+
+impl Group for Machines {
+    const WORD: &'static str = "workers";
+    const CHAPTER: Chapter = Chapter::Workers;
+    const BACK: (&'static str, &'static str) = ("Workers", "/workers");
+
+    async fn look(visit: &PageRequest, _: &str, about: &About) -> Result<Look, Failed> {
+        let look = Look::at(part(&visit.request, "name"), about);
+        let found = visit.get::<WorkersView>("/api/workers").await?;
+        if !found.workers.iter().any(|it| it.machine == look.name) {
+            return Err(visit.refused(ProblemCode::NoSuchWorkers, "no machine has this name"));
+        }
+        let query = Fields::of(visit.request.query_string());
+        let role = query.get("role").unwrap_or("worker").to_owned();
+        Ok(Look {
+            at_first: vec![("role", role)],
+            ..look
+        })
     }
 }
 

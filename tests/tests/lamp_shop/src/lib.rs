@@ -4,12 +4,14 @@ mod booking;
 mod checkout;
 mod desk;
 mod seats;
+mod ship_order;
 mod stock;
 mod tickets;
 
 pub use booking::{Approval, BookSeat, Booking};
 pub use checkout::{Checkout, Order};
 pub use seats::Seats;
+pub use ship_order::ShipOrder;
 pub use stock::Stock;
 pub use tickets::{MailTicket, PrintTicket, Ticket};
 
@@ -26,6 +28,7 @@ pub fn tasks() -> Registry {
         .with::<BookSeat>()
         .with::<PrintTicket>()
         .with::<MailTicket>()
+        .with::<ShipOrder>()
         .table("tickets", TableRight::Insert)
 }
 

@@ -1,29 +1,16 @@
-//! Dead letters in numbers: their groups, and starting an operation on many tasks.
+//! Starting an operation on many tasks.
 
 use super::examples;
-use super::params::{LABEL, PARKED, TYPE, same};
+use super::params::same;
 use crate::openapi::{Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
-use counterstep_contracts::bulk::{BulkPreview, BulkRequest, BulkView, DeadLetterGroups};
+use counterstep_contracts::bulk::{BulkPreview, BulkRequest, BulkView};
 use counterstep_contracts::operation::{Chapter, Link};
 
 const LINKS: &[Link] = &[
     same("getBulkOperation", "bulk_id", "$response.body#/id"),
     same("stopBulkOperation", "bulk_id", "$response.body#/id"),
 ];
-
-pub(in super::super) const GROUPS: Operation = Operation::new(
-    "groupDeadLetters",
-    Chapter::Deciding,
-    "Count parked tasks by cause",
-)
-.query(&[TYPE, PARKED, LABEL])
-.replies(&[Reply::json::<DeadLetterGroups>(
-    200,
-    "The groups, the largest first",
-    examples::groups,
-)])
-.problems(&[C::InvalidLabel]);
 
 pub(in super::super) const START: Operation = Operation::new(
     "startBulkOperation",

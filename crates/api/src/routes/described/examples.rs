@@ -1,12 +1,11 @@
 //! One example for each body. A test reads each as the type that it is an example of.
 
 use counterstep_contracts::operation::bulk::bulk as declared_bulk;
-use counterstep_contracts::operation::task_views::dead_letter;
+use counterstep_contracts::operation::dead_letters::group;
 use serde_json::{Value, json};
 
 const GROUP: &str = "9f2c41d07be65a38";
 const TASK: &str = "01930d2c-6c4b-7d5e-8f00-0123456789ab";
-const OTHER: &str = "01930d2c-70aa-7e01-9c11-ba9876543210";
 const MADE: &str = "2026-11-20T18:00:00.000000Z";
 const CHANGED: &str = "2026-11-20T18:00:02.000000Z";
 
@@ -61,53 +60,12 @@ pub(super) fn completed() -> Value {
     })
 }
 
-pub(super) fn tasks() -> Value {
-    let task = json!({
-        "task_id": TASK, "task_type": "CreateZipFromFiles", "status": "completed",
-        "labels": { "order": "4711" }, "created_at": MADE, "updated_at": CHANGED,
-    });
-    json!({ "items": [task], "next_cursor": "01930d2c6c4b7d5e8f000123456789ab2f5d5a1c9e7b3d40" })
-}
-
 pub(super) fn signal_body() -> Value {
     json!({ "approved": true, "by": "kim" })
 }
 
 pub(super) fn signal() -> Value {
     json!({ "task_id": TASK, "signal": "approval", "received_at": CHANGED })
-}
-
-pub(super) fn children() -> Value {
-    json!({ "items": [{
-        "task_id": OTHER, "task_type": "BookSeat", "step": "book", "place": 0, "status": "failed",
-        "failure": dead_letter().failure,
-    }]})
-}
-
-pub(super) fn log() -> Value {
-    json!({
-        "lines": [{
-            "at": "2026-11-20T18:01:03.000000Z", "step": "create_zip_archive", "part": "run", "attempt": 1,
-            "level": "info", "message": "2 files, 48 kB",
-        }],
-        "dropped": 0, "unreadable": 0, "cursor": "1.1.1",
-    })
-}
-
-pub(super) fn dead_letters() -> Value {
-    json!({ "items": [dead_letter()] })
-}
-
-pub(super) fn groups() -> Value {
-    json!({
-        "groups": [{
-            "id": GROUP, "task_type": "BookSeat", "step": "charge", "class": "permanent",
-            "cause": dead_letter().cause, "text": "the card # was declined", "count": 4812,
-            "by_status": { "dead_lettered": 4812 }, "first_at": MADE, "last_at": CHANGED,
-            "example": TASK,
-        }],
-        "counted": 4812, "others": 0, "complete": true,
-    })
 }
 
 pub(super) fn bulk_request() -> Value {
@@ -120,7 +78,7 @@ pub(super) fn bulk_request() -> Value {
 pub(super) fn bulk_preview() -> Value {
     json!({
         "count": 4812, "complete": true, "tasks": [TASK], "group": GROUP,
-        "filter": { "type": "BookSeat" }, "causes": groups()["groups"],
+        "filter": { "type": "BookSeat" }, "causes": [group()],
     })
 }
 

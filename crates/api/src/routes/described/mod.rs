@@ -4,7 +4,6 @@ mod examples;
 mod params;
 
 pub(super) mod bulk;
-pub(super) mod deciding;
 pub(super) mod events;
 pub(super) mod links;
 pub(super) mod process;

@@ -2,6 +2,7 @@
 
 use crate::openapi::Header;
 use counterstep_contracts::TaskStatus;
+use counterstep_contracts::operation::query::labels_schema;
 use counterstep_contracts::operation::{Link, Param};
 use serde_json::{Value, json};
 
@@ -28,32 +29,9 @@ fn duration() -> Value {
     json!({ "type": "string", "pattern": "^[0-9]{1,11}(ms|s|m|h|d)$" })
 }
 
-fn time() -> Value {
-    json!({ "type": "string", "format": "date-time" })
-}
-
-fn limit() -> Value {
-    json!({ "type": "integer", "minimum": 1, "maximum": 200, "default": 50 })
-}
-
 fn statuses() -> Value {
     let all: Vec<_> = TaskStatus::ALL.iter().map(|it| it.as_str()).collect();
     json!({ "type": "array", "items": { "type": "string", "enum": all } })
-}
-
-fn parked() -> Value {
-    let all = TaskStatus::ALL.iter().filter(|it| it.is_parked());
-    let all: Vec<_> = all.map(|it| it.as_str()).collect();
-    json!({ "type": "array", "items": { "type": "string", "enum": all } })
-}
-
-fn labels() -> Value {
-    let pattern = "^[a-z0-9][a-z0-9_.-]{0,63}=[^\\u0000-\\u001f\\u007f-\\u009f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ufeff]{1,63}$";
-    json!({ "type": "array", "maxItems": 16, "uniqueItems": true, "items": { "type": "string", "pattern": pattern } })
-}
-
-fn cursor() -> Value {
-    json!({ "type": "string", "format": "cursor" })
 }
 
 /// Blank counts as absent.
@@ -83,29 +61,16 @@ pub(super) const WAIT: Param = param(
     duration,
     "30s",
 );
-pub(super) const LIMIT: Param = param("limit", "Items of a page", limit, "50");
-pub(super) const CURSOR: Param = param(
-    "cursor",
-    "The `next_cursor` of the page before, with the same filters",
-    cursor,
-    "01930d2c6c4b7d5e8f000123456789ab2f5d5a1c9e7b3d40",
-);
 pub(super) const STATUS: Param = param(
     "status",
     "In this state; repeated, in one of several",
     statuses,
     "running",
 );
-pub(super) const PARKED: Param = param(
-    "status",
-    "In this state; repeated, in one of several",
-    parked,
-    "dead_lettered",
-);
 pub(super) const LABEL: Param = param(
     "label",
     "With this label, `name=value`; repeated, with all of them",
-    labels,
+    labels_schema,
     "order=4711",
 );
 pub(super) const TYPE: Param = param(
@@ -113,18 +78,6 @@ pub(super) const TYPE: Param = param(
     "Of this type, by its declared name or its route",
     text,
     "create-zip-from-files",
-);
-pub(super) const SINCE: Param = param(
-    "since",
-    "Submitted not before this time",
-    time,
-    "2026-11-20T18:00:00Z",
-);
-pub(super) const UNTIL: Param = param(
-    "until",
-    "Submitted before this time",
-    time,
-    "2026-11-21T18:00:00Z",
 );
 
 pub(super) const PREFER: Param = param(

@@ -1,10 +1,11 @@
 //! The processes, their health and metrics, and this document.
 
 use super::examples;
+use super::params::{param, text};
 use crate::openapi::{Header, Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::http::Health;
-use counterstep_contracts::operation::Chapter;
+use counterstep_contracts::operation::{Chapter, Param};
 use counterstep_contracts::workers::HistoryView;
 use serde_json::Value;
 
@@ -54,9 +55,26 @@ pub(in super::super) const DOCUMENT: Operation = Operation::new(
     examples::document,
 )]);
 
+const CHAPTER: Param = param(
+    "chapter",
+    "Only the operations of this chapter",
+    text,
+    "tasks",
+);
+const OPERATION: Param = param("operation", "Only this operation", text, "getTask");
+const SCHEMA: Param = param("schema", "Only this schema", text, "TaskView");
+const WORDS: Param = param(
+    "q",
+    "Operations and schemas with these words",
+    text,
+    "label",
+);
+
 pub(in super::super) const PAGE: Operation =
-    Operation::new("getDocs", Chapter::Process, "Show this document as a page").replies(&[
-        Reply::text(
+    Operation::new("getDocs", Chapter::Process, "Show this document as pages")
+        .query(&[CHAPTER, OPERATION, SCHEMA, WORDS])
+        .problems(&[C::NoSuchRoute])
+        .replies(&[Reply::text(
             200,
             "A page without scripts and without anything from another address",
             "text/html",
@@ -66,5 +84,4 @@ pub(in super::super) const PAGE: Operation =
             name: "Content-Security-Policy",
             about: "What the page may load: nothing",
             is_always: true,
-        }]),
-    ]);
+        }])]);

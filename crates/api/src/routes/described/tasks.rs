@@ -1,54 +1,19 @@
-//! Tasks that are there: lists, one task, its past, its files, its webhooks, its signals.
+//! Tasks that are there: one task, its files, its signals.
 
 use super::examples;
 use super::params::{
-    CURSOR, ETAG, IF_NONE_MATCH, LABEL, LIMIT, PREFER, PREFERENCE_APPLIED, RETRY_AFTER, SINCE,
-    STATUS, TYPE, UNTIL, WAIT, param, text,
+    ETAG, IF_NONE_MATCH, PREFER, PREFERENCE_APPLIED, RETRY_AFTER, WAIT, param, text,
 };
 use crate::openapi::{CACHE_CONTROL, Header, Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
-use counterstep_contracts::http::{
-    ChildSummary, FAILURE_CLASSES, Page, SignalAnswer, TaskSummary, TaskView,
-};
-use counterstep_contracts::log::LogPage;
+use counterstep_contracts::http::{SignalAnswer, TaskView};
 use counterstep_contracts::operation::{Chapter, Param, TASK_ID};
 use serde_json::{Value, json};
-
-fn failure_class() -> Value {
-    json!({ "type": "string", "enum": FAILURE_CLASSES })
-}
-
-fn failure_text() -> Value {
-    json!({ "type": "string", "minLength": 1, "maxLength": 256 })
-}
 
 fn index() -> Value {
     json!({ "type": "integer", "minimum": 0, "maximum": 1_000_000 })
 }
 
-fn log_cursor() -> Value {
-    json!({ "type": "string", "format": "cursor" })
-}
-
-const FAILURE_CLASS: Param = param(
-    "failure_class",
-    "With a failure of this class",
-    failure_class,
-    "permanent",
-);
-const FAILURE_TEXT: Param = param(
-    "failure_text",
-    "With this text in the message of the failure; with `type` or `since` only",
-    failure_text,
-    "declined",
-);
-const STEP: Param = param("step", "Submitted by the step of this name", text, "render");
-const LOG_CURSOR: Param = param(
-    "cursor",
-    "The `cursor` of an earlier page: lines behind it",
-    log_cursor,
-    "1.2.3",
-);
 const SIGNAL: Param = param("name", "The name of the step that waits", text, "approval");
 pub(super) const RESULT: Param = param(
     "name",
@@ -71,26 +36,6 @@ pub(super) const IF_RANGE: Param = param(
 );
 
 const NO_SUCH_TASK: &[C] = &[C::MalformedParameter, C::NoSuchTask];
-
-pub(in super::super) const LIST: Operation =
-    Operation::new("listTasks", Chapter::Tasks, "List tasks, the newest first")
-        .query(&[
-            TYPE,
-            STATUS,
-            LABEL,
-            SINCE,
-            UNTIL,
-            FAILURE_CLASS,
-            FAILURE_TEXT,
-            LIMIT,
-            CURSOR,
-        ])
-        .replies(&[Reply::json::<Page<TaskSummary>>(
-            200,
-            "A page; without `next_cursor` the last one",
-            examples::tasks,
-        )])
-        .problems(&[C::MalformedParameter, C::InvalidLabel]);
 
 pub(in super::super) const GET: Operation = Operation::new(
     "getTask",
@@ -135,34 +80,6 @@ pub(in super::super) const SIGNAL_POST: Operation = Operation::new(
     C::SignalTooLate,
     C::SignalTaken,
 ]);
-
-pub(in super::super) const CHILDREN: Operation = Operation::new(
-    "listChildren",
-    Chapter::Tasks,
-    "List the tasks that a task has submitted, by step and place",
-)
-.path(&[TASK_ID])
-.query(&[STEP, STATUS, LIMIT, CURSOR])
-.replies(&[Reply::json::<Page<ChildSummary>>(
-    200,
-    "A page; without `next_cursor` the last one",
-    examples::children,
-)])
-.problems(NO_SUCH_TASK);
-
-pub(in super::super) const LOG: Operation = Operation::new(
-    "getLog",
-    Chapter::Tasks,
-    "Show what the steps of a task have logged, also while they run",
-)
-.path(&[TASK_ID])
-.query(&[LIMIT, LOG_CURSOR])
-.replies(&[Reply::json::<LogPage>(
-    200,
-    "Lines in the order in which they were written; `cursor` is for those behind them",
-    examples::log,
-)])
-.problems(NO_SUCH_TASK);
 
 const FILE: &[Header] = &[
     ETAG,

@@ -129,7 +129,8 @@ impl FullTenant<'_> {
         let of_task = |id: String| route.path.replace("{id}", &id);
         let found = match (route.method, route.path) {
             // A task type's.
-            ("POST", "/api/tasks/{id}" | "/api/tasks/{id}/batch") => return None,
+            ("POST", "/api/tasks/{id}" | "/api/tasks/{id}/batch")
+            | ("GET", "/api/task-types/{id}/slow-steps") => return None,
             ("POST", "/api/tasks/{id}/signals/{name}") => {
                 let id = self.task_in("ask-first", "waiting").await;
                 let path = of_task(id).replace("{name}", "permission");

@@ -3,6 +3,7 @@
 use crate::access::{FullTenant, PLANTED};
 use crate::site::eventually;
 use crate::types::LINE;
+use crate::workers::registered;
 use counterstep_api::RouteView;
 use counterstep_contracts::QueueName;
 use counterstep_contracts::link::ResultLink;
@@ -136,6 +137,7 @@ async fn begin(path: &str, own: &FullTenant<'_>) {
             let limit = json!({"at_once": 1, "note": NOTE});
             ("PUT", "/api/limits/bank".to_owned(), limit)
         }
+        Some((_, "gates")) => ("POST", "/api/queues/asks/pause".to_owned(), note),
         Some((_, "queues")) => ("POST", format!("{path}/asks/pause"), note),
         _ => return,
     };
@@ -156,6 +158,10 @@ async fn path_and_body(route: RouteView, own: &mut FullTenant<'_>) -> (String, V
             json!([{"key": "one", "request": note_of}]),
         ),
         ("GET", "/api/tasks/{id}/children") => (named(&parent(own).await), Value::Null),
+        ("GET", "/api/task-types/{id}/slow-steps") => {
+            own.task_in("write-note", "completed").await;
+            (named("write-note"), Value::Null)
+        }
         ("GET", "/api/tasks/{id}/log") => (named(&logging(own).await), Value::Null),
         ("GET", "/api/tasks/{id}/plan" | "/api/tasks/{id}/why") => {
             let id = own.task_in("asks-a-person", "dead_lettered").await;
@@ -171,6 +177,10 @@ async fn path_and_body(route: RouteView, own: &mut FullTenant<'_>) -> (String, V
         ("PUT", "/api/limits/{name}") => (named("bank"), json!({"at_once": 1, "note": NOTE})),
         (_, "/api/limits/{name}/reset") => (named("bank"), note),
         (_, "/api/queues/{name}/pause" | "/api/queues/{name}/resume") => (named("notes"), note),
+        (_, "/api/workers/{machine}/pause" | "/api/workers/{machine}/resume") => {
+            let machine = registered(own.site).await;
+            (route.path.replace("{machine}", &machine), note)
+        }
         (_, "/api/task-types/{id}/disable" | "/api/task-types/{id}/enable") => {
             (named("write-note"), note)
         }

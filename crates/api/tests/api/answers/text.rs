@@ -49,7 +49,7 @@ pub(super) fn section(site: &Site, route: RouteView, answered: &[(String, Call, 
         if reply.status < 300 && UNSHOWN_BODIES.contains(&route.path) {
             text += "(the body is held elsewhere)\n";
         } else if content_type == "application/json" {
-            in_lines(&body, 0, &mut text);
+            in_lines(&without_millis(&body), 0, &mut text);
             text.push('\n');
         } else if !body.is_empty() {
             text += &format!("{body}\n");
@@ -57,6 +57,16 @@ pub(super) fn section(site: &Site, route: RouteView, answered: &[(String, Call, 
         text.push('\n');
     }
     with_placeholders(&text.replace(&*site.engine.id, "PROCESS"))
+}
+
+/// JSON with a placeholder for how long something took.
+fn without_millis(json: &str) -> String {
+    let mut parts = json.split("_ms\":");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| {
+        let rest = part.trim_start_matches(|it: char| it.is_ascii_digit());
+        format!("{text}_ms\":MILLISECONDS{rest}")
+    })
 }
 
 /// Adds JSON as it is, with line breaks and indents where a value is too long for a line.

@@ -40,9 +40,9 @@ const RESULT: &str = "zip";
 pub(super) struct DemoArgs {
     /// The files to zip [default: two that are made for the occasion]
     files: Vec<PathBuf>,
-    /// Where to write the ZIP
-    #[arg(long, default_value = "out.zip")]
-    out: PathBuf,
+    /// Where to write the ZIP [default: out.zip; with --crash-at nowhere]
+    #[arg(long)]
+    out: Option<PathBuf>,
     /// Lets this step fail after its work, and shows how everything is undone in reverse
     #[arg(long, value_name = "STEP", conflicts_with = "crash_at")]
     fail_at: Option<String>,
@@ -52,6 +52,14 @@ pub(super) struct DemoArgs {
     /// What to log
     #[arg(long, default_value = "error")]
     log: String,
+}
+
+impl DemoArgs {
+    /// Where the ZIP goes; `None`: nowhere.
+    fn out(&self) -> Option<&Path> {
+        let usual = self.crash_at.is_none().then_some(Path::new("out.zip"));
+        self.out.as_deref().or(usual)
+    }
 }
 
 /// Times of a demonstration in which a worker is killed: short, so that lease and sweep can be
@@ -106,7 +114,9 @@ pub(super) fn main(registry: Registry, args: &DemoArgs) -> Result<(), Exit> {
                 ))
             })?;
     }
-    check_place(&args.out).map_err(|error| Exit::usage(format_args!("--out: {error}")))?;
+    if let Some(out) = args.out() {
+        check_place(out).map_err(|error| Exit::usage(format_args!("--out: {error}")))?;
+    }
     let settings = settings(folder.path(), args);
     counterstep_node::run(
         &settings,
@@ -337,12 +347,11 @@ impl Demo<'_> {
                 view.status
             )));
         }
-        if expected == TaskStatus::Completed {
-            let size = download(remote, view.task_id, RESULT, &self.args.out, true).await?;
-            print(&format!(
-                "Wrote {} ({size} bytes)\n",
-                self.args.out.display()
-            ))?;
+        if expected == TaskStatus::Completed
+            && let Some(out) = self.args.out()
+        {
+            let size = download(remote, view.task_id, RESULT, out, true).await?;
+            print(&format!("Wrote {} ({size} bytes)\n", out.display()))?;
         }
         if self.args.crash_at.is_none() {
             return show::no_orphans(engine, view, Duration::ZERO).await;

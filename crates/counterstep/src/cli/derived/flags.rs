@@ -6,10 +6,11 @@ use super::super::operator::user;
 use super::super::times::Since;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction, ArgMatches};
-use counterstep_contracts::operation::{Declared, Takes};
+use counterstep_contracts::operation::{Declared, QueryParam, Takes};
 use counterstep_contracts::{Rate, TaskId};
 use counterstep_node::Exit;
 use serde_json::Value;
+use std::num::ParseIntError;
 use std::path::Path;
 
 /// A field of what is sent, and its flag.
@@ -20,17 +21,32 @@ pub(super) struct Field {
     flag: String,
     about: String,
     is_required: bool,
+    /// What is sent, where the flag is not there.
+    usual: Option<String>,
     kind: Kind,
+}
+
+/// A value that a flag takes.
+#[derive(Debug, Clone)]
+struct Word {
+    /// As it is sent.
+    sent: String,
+    /// On the command line.
+    typed: String,
+    about: String,
 }
 
 /// What a flag takes.
 #[derive(Debug, Clone)]
 enum Kind {
     Text,
-    Number,
+    Number {
+        least: u64,
+        most: u64,
+    },
     Switch,
-    /// One of these values, with what each is.
-    Word(Vec<(String, String)>),
+    /// One of these values.
+    Word(Vec<Word>),
     Task,
     Time,
     Json,
@@ -46,6 +62,9 @@ enum Kind {
 
 /// The flags of an operation, and the fields of which one is needed at least.
 pub(super) fn of(it: &Declared) -> (Vec<Field>, Vec<String>) {
+    if let Some(query) = it.query {
+        return (of_query(it, query()), Vec::new());
+    }
     let Some(input) = it.input else {
         return (Vec::new(), Vec::new());
     };
@@ -70,6 +89,7 @@ pub(super) fn of(it: &Declared) -> (Vec<Field>, Vec<String>) {
                 own => own.to_owned(),
             },
             is_required: is_required.contains(name),
+            usual: None,
             kind,
         });
     }
@@ -86,6 +106,32 @@ pub(super) fn of(it: &Declared) -> (Vec<Field>, Vec<String>) {
     let one_of = schema["anyOf"].as_array().into_iter().flatten();
     let one_of = one_of.flat_map(|it| texts(&it["required"]));
     (fields, one_of.collect())
+}
+
+/// The flags of a query: words stand there as answers have them, and pages are those of people.
+fn of_query(it: &Declared, query: Vec<QueryParam>) -> Vec<Field> {
+    let declared = it.about.command.map_or(&[][..], |it| it.flags);
+    let field = |param: QueryParam| {
+        let flag = declared.iter().find(|flag| flag.field == param.name);
+        let usual = param.schema["default"].as_u64();
+        Field {
+            flag: flag.map_or_else(
+                || param.name.replace('_', "-"),
+                |flag| flag.name.trim_start_matches('-').to_owned(),
+            ),
+            about: match (flag.map_or("", |flag| flag.about), &*param.name) {
+                ("", "limit") => "Maximum number of rows".to_owned(),
+                ("", "cursor") => "Continue where another page ended".to_owned(),
+                ("", _) => param.about,
+                (own, _) => own.to_owned(),
+            },
+            is_required: false,
+            usual: usual.map(|usual| usual.to_string()),
+            kind: kind(&param.schema).as_sent(),
+            name: param.name,
+        }
+    };
+    query.into_iter().map(field).collect()
 }
 
 fn texts(list: &Value) -> Vec<String> {
@@ -107,7 +153,7 @@ fn kind_of(takes: Takes, schema: &Value) -> Kind {
         Takes::Text | Takes::Word => kind(schema),
         Takes::Json => Kind::Json,
         Takes::File => Kind::File,
-        Takes::Number => Kind::Number,
+        Takes::Number => Kind::ANY_NUMBER,
         Takes::Rate => Kind::Rate,
         Takes::Itself(text) => Kind::Itself(text),
         Takes::Fields => Kind::Fields,
@@ -134,7 +180,10 @@ fn kind(schema: &Value) -> Kind {
         Some("uuid") => Kind::Task,
         Some("date-time") => Kind::Time,
         _ if is("string") => Kind::Text,
-        _ if is("integer") => Kind::Number,
+        _ if is("integer") => Kind::Number {
+            least: schema["minimum"].as_u64().unwrap_or(0),
+            most: schema["maximum"].as_u64().unwrap_or(u64::MAX),
+        },
         _ if is("boolean") => Kind::Switch,
         _ if is("array") => Kind::Many(Box::new(kind(&schema["items"]))),
         _ => Kind::Json,
@@ -142,10 +191,15 @@ fn kind(schema: &Value) -> Kind {
 }
 
 /// The values of a schema that names them, with what each is.
-fn words(schema: &Value) -> Vec<(String, String)> {
+fn words(schema: &Value) -> Vec<Word> {
     let one = schema["const"].as_str().map(str::to_owned);
     let all = one.into_iter().chain(texts(&schema["enum"]));
-    all.map(|word| (word, about(schema))).collect()
+    let word = |sent: String| Word {
+        typed: spelled(&sent),
+        sent,
+        about: about(schema),
+    };
+    all.map(word).collect()
 }
 
 /// A word as the command line has it.
@@ -154,29 +208,56 @@ fn spelled(word: &str) -> String {
 }
 
 impl Kind {
+    const ANY_NUMBER: Self = Self::Number {
+        least: 0,
+        most: u64::MAX,
+    };
+
+    /// The same with words as they are sent.
+    fn as_sent(self) -> Self {
+        match self {
+            Self::Word(words) => {
+                let words = words.into_iter().map(|word| Word {
+                    typed: word.sent.clone(),
+                    ..word
+                });
+                Self::Word(words.collect())
+            }
+            Self::Many(of) => Self::Many(Box::new(of.as_sent())),
+            other => other,
+        }
+    }
+
     /// Reads a value of the flag.
     fn parser(&self) -> ValueParser {
         match self {
             Self::Text | Self::Switch | Self::Itself(_) => {
                 ValueParser::new(|text: &str| Ok::<_, String>(Value::from(text)))
             }
-            Self::Number => ValueParser::new(|text: &str| {
-                let number = text.parse::<u64>();
-                number.map(Value::from).map_err(|error| error.to_string())
-            }),
+            Self::Number { least, most } => {
+                let (least, most) = (*least, *most);
+                ValueParser::new(move |text: &str| {
+                    let number = text
+                        .parse()
+                        .map_err(|error: ParseIntError| error.to_string())?;
+                    match (least..=most).contains(&number) {
+                        true => Ok(Value::from(number)),
+                        false => Err(format!("{number} is not in {least}..={most}")),
+                    }
+                })
+            }
             Self::Word(words) => {
-                let shown = words.iter().map(|(word, about)| {
-                    let value = PossibleValue::new(spelled(word));
-                    match about.is_empty() {
+                let shown = words.iter().map(|word| {
+                    let value = PossibleValue::new(word.typed.clone());
+                    match word.about.is_empty() {
                         true => value,
-                        false => value.help(about.clone()),
+                        false => value.help(word.about.clone()),
                     }
                 });
                 let words = words.clone();
                 let read = move |text: String| {
-                    let mut all = words.iter().map(|(word, _)| word);
-                    let word = all.find(|word| spelled(word) == text).cloned();
-                    Value::from(word.unwrap_or(text))
+                    let word = words.iter().find(|word| word.typed == text);
+                    Value::from(word.map_or(text, |word| word.sent.clone()))
                 };
                 ValueParser::new(PossibleValuesParser::new(shown).map(read))
             }
@@ -227,6 +308,7 @@ impl Field {
         let usual = self.flag.replace('-', "_").to_uppercase();
         let name = self.kind.value_name().map_or(usual, str::to_owned);
         let arg = arg.value_name(name).value_parser(self.kind.parser());
+        let arg = arg.default_values(self.usual.clone());
         match self.kind {
             Kind::Many(_) | Kind::Fields => arg.action(ArgAction::Append),
             _ => arg,

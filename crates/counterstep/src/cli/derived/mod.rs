@@ -5,11 +5,13 @@ mod flags;
 #[cfg(test)]
 mod tests;
 
-use super::output::{OutputArgs, print};
+use super::output::{OutputArgs, print, unreadable};
 use super::remote::{Remote, runtime};
+use bytes::Bytes;
 use clap::{Arg, ArgGroup, ArgMatches, Args, Command, FromArgMatches};
 use counterstep_contracts::declaration::kebab_case;
-use counterstep_contracts::operation::{Command as Asks, Declared, Param};
+use counterstep_contracts::http::Page;
+use counterstep_contracts::operation::{Command as Asks, Declared, Param, ShownFn};
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
 use flags::Field;
@@ -40,14 +42,23 @@ pub(super) fn add_to(whole: Command, operations: &[Declared]) -> Command {
         let name = group.get_name().to_owned();
         let its = all.clone().filter(|(asks, _)| asks.words[0] == name);
         let its: Vec<_> = its.map(|(asks, it)| command_of(asks, it)).collect();
-        match its.is_empty() {
-            true => group,
-            false => group
+        match (its.is_empty(), does_something_itself(&group)) {
+            (true, _) => group,
+            (false, true) => group.subcommands(its),
+            (false, false) => group
                 .subcommand_required(true)
                 .arg_required_else_help(true)
                 .subcommands(its),
         }
     })
+}
+
+/// Whether a group is a command, too: it has flags that no group has.
+fn does_something_itself(group: &Command) -> bool {
+    let of_groups = Group::augment_args(Command::new("group"));
+    let of_groups: Vec<_> = of_groups.get_arguments().map(Arg::get_id).collect();
+    let mut its = group.get_arguments().map(Arg::get_id);
+    its.any(|id| !of_groups.contains(&id))
 }
 
 /// The command of an operation: its target in order, then what is sent.
@@ -142,9 +153,62 @@ pub(super) async fn ask(
     body: Option<&Value>,
 ) -> Result<String, Exit> {
     let answer = remote.ask(&it.about, named, body).await?;
+    let answer = filled(remote, it, named, body, answer).await?;
+    printed(out, it, body, &answer)
+}
+
+/// The same answer, or the pages behind it too. Where a list has to look for what fits, it goes on until the page is full; the
+/// last one may bring a few more.
+async fn filled(
+    remote: &Remote,
+    it: &Declared,
+    named: &[&str],
+    query: Option<&Value>,
+    answer: Bytes,
+) -> Result<Bytes, Exit> {
+    let limit = query.and_then(|query| query["limit"].as_u64());
+    let Some(limit) = limit.filter(|_| it.query.is_some()) else {
+        return Ok(answer);
+    };
+    let mut page: Page<Value> = match serde_json::from_slice(&answer) {
+        Ok(page) => page,
+        // It is no such list.
+        Err(_) => return Ok(answer),
+    };
+    let is_full = |page: &Page<Value>| page.items.len() as u64 >= limit;
+    if is_full(&page) || page.next_cursor.is_none() {
+        return Ok(answer);
+    }
+    let mut query = query.cloned().unwrap_or_default();
+    while !is_full(&page)
+        && let Some(cursor) = page.next_cursor.take()
+    {
+        query["cursor"] = Value::from(cursor);
+        let answer = remote.ask(&it.about, named, Some(&query)).await?;
+        let next: Page<Value> = serde_json::from_slice(&answer).map_err(unreadable)?;
+        page.items.extend(next.items);
+        page.next_cursor = next.next_cursor;
+    }
+    serde_json::to_vec(&page)
+        .map(Bytes::from)
+        .map_err(unreadable)
+}
+
+/// An answer as a command prints it; `body`: what was sent.
+fn printed(
+    out: &OutputArgs,
+    it: &Declared,
+    body: Option<&Value>,
+    answer: &[u8],
+) -> Result<String, Exit> {
+    // A filter may leave out all that there is.
+    let query = body.filter(|_| it.query.is_some());
+    let query = query.and_then(Value::as_object);
+    let is_filtered = query.is_some_and(|all| all.keys().any(|name| name != "limit"));
+    let shown = |shown: ShownFn| Ok(shown(answer)?.filtered(is_filtered));
     match it.output {
         None if out.is_json() => Ok(String::new()),
         None => Ok(format!("{}\n", it.about.answers)),
-        Some(_) => out.show_answer(&answer, it.shown),
+        Some(_) => out.show_answer(answer, it.shown.map(|of| move || shown(of))),
     }
 }

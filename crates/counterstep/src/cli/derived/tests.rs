@@ -1,9 +1,12 @@
 //! Commands as the declarations say: one more operation is one more command, and what moves print is read.
 
+use super::super::submit::tests::scripted;
 use super::super::{ALL, command};
 use super::*;
 use counterstep_contracts::access::Role;
 use counterstep_contracts::commands::with_commands;
+use counterstep_contracts::operation::dead_letters::GroupDeadLetters;
+use counterstep_contracts::operation::task_lists::{ListChildren, ListTasks};
 use counterstep_contracts::operation::{About, Access, Chapter, Operation};
 use counterstep_contracts::operator::OperatorMove;
 use counterstep_contracts::{QueueName, TaskId};
@@ -180,10 +183,12 @@ fn moves() -> Vec<OperatorMove> {
     let known: Vec<_> = bodies.iter().map(|it| it.0).collect();
     let others = ALL
         .iter()
-        .filter(|it| it.about.command.is_some() && !known.contains(&it.about.id));
+        .filter(|it| it.about.command.is_some() && !known.contains(&it.about.id))
+        // A list with a query is no move.
+        .filter(|it| it.query.is_none());
     let others = others.map(|it| {
         let named: Vec<_> = it.params.iter().map(|param| param.example).collect();
-        let body = it.input.map(|_| json!({"note": "why"}));
+        let body = it.body().map(|_| json!({"note": "why"}));
         of(it.about.id, &named, body)
     });
     let bodies = bodies.into_iter();
@@ -194,7 +199,8 @@ fn moves() -> Vec<OperatorMove> {
 #[test]
 fn each_command_that_a_move_prints_is_read_as_the_move_that_it_is() {
     let moves = moves();
-    for about in with_commands().filter(|it| ALL.iter().any(|of| of.about.id == it.id)) {
+    let of_moves = |id| ALL.iter().any(|of| of.about.id == id && of.query.is_none());
+    for about in with_commands().filter(|it| of_moves(it.id)) {
         let is_tried = moves
             .iter()
             .any(|it| it.operation.as_deref() == Some(about.id));
@@ -240,6 +246,99 @@ fn commands_of_moves_that_are_written_by_hand_are_read_too() {
         assert!(parsed(ALL, words).is_ok(), "{words:?}");
         assert_eq!(read(ALL, words), None, "no declared one");
     }
+}
+
+#[test]
+fn the_flags_of_a_list_are_the_query_that_it_reads() {
+    let words = ["tasks", "children", TASK];
+    let usual = read(ALL, &words).expect("its operation");
+    let expected = json!({"limit": 50});
+    assert_eq!(
+        usual,
+        ("listChildren", vec![TASK.to_owned()], Some(expected))
+    );
+    let more = [
+        "--status",
+        "dead_lettered",
+        "--status",
+        "failed",
+        "--limit",
+        "7",
+        "--cursor",
+        "x",
+    ];
+    let (_, _, query) = read(ALL, &[&words[..], &more].concat()).expect("its operation");
+    let expected = json!({"status": ["dead_lettered", "failed"], "limit": 7, "cursor": "x"});
+    assert_eq!(query, Some(expected));
+    for (bad, part) in [
+        (["--limit", "201"], "201 is not in 1..=200"),
+        (["--limit", "x"], "invalid digit"),
+        (["--status", "odd"], "compensation_failed"),
+        (["--until", "1h"], "--until"),
+    ] {
+        let refused = parsed(ALL, &[&words[..], &bad].concat()).expect_err(part);
+        assert!(refused.to_string().contains(part), "{refused}");
+    }
+}
+
+#[test]
+fn a_list_is_printed_as_rows_with_where_it_goes_on() {
+    let list = Declared::of::<ListChildren>();
+    let out = OutputArgs::default();
+    let line = json!({
+        "task_id": TASK, "task_type": "BookSeat", "step": "seats", "place": 7,
+        "status": "failed", "failure": {"class": "permanent", "message": "no seat is left"},
+    });
+    let page = json!({"items": [line], "next_cursor": "2.7.00"}).to_string();
+    let usual = json!({"limit": 50});
+    let text = printed(&out, &list, Some(&usual), page.as_bytes()).expect("rows");
+    for part in ["seats", "BookSeat", "failed"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(text.ends_with("more: --cursor 2.7.00\n"), "{text}");
+    for (query, none) in [
+        (usual, "No children\n"),
+        (json!({"limit": 50, "step": "seats"}), "No children match\n"),
+    ] {
+        let text = printed(&out, &list, Some(&query), br#"{"items":[]}"#);
+        assert_eq!(text.expect("a text"), none);
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_looks_for_what_fits_goes_on_until_its_page_is_full() {
+    let page = |count: usize, next: &str| {
+        let task = json!({
+            "task_id": TASK, "task_type": "BookSeat", "status": "failed",
+            "created_at": "2026-11-20T18:00:00Z", "updated_at": "2026-11-20T18:00:02Z",
+        });
+        json!({"items": vec![task; count], "next_cursor": next}).to_string()
+    };
+    let (url, serving) = scripted(vec![
+        ("GET /api/tasks?failure_text=x%20y&limit=3 ", page(1, "c1")),
+        ("cursor=c1&failure_text=x%20y&limit=3 ", page(0, "c2")),
+        ("cursor=c2&", page(3, "c3")),
+    ]);
+    let list = Declared::of::<ListTasks>();
+    let query = json!({"failure_text": "x y", "limit": 3});
+    let (remote, out) = (Remote::at(&url), OutputArgs::default());
+    let text = ask(&remote, &out, &list, &[], Some(&query)).await;
+    let text = text.expect("rows");
+    assert_eq!(text.matches("BookSeat").count(), 4, "{text}");
+    assert!(text.ends_with("more: --cursor c3\n"), "{text}");
+    serving.join().expect("all was asked");
+}
+
+#[test]
+fn what_no_row_of_a_list_has_stands_below_it() {
+    let groups = Declared::of::<GroupDeadLetters>();
+    let found = json!({"groups": [], "counted": 0, "others": 7, "complete": false}).to_string();
+    let text = printed(&OutputArgs::default(), &groups, None, found.as_bytes());
+    assert_eq!(
+        text.expect("a text"),
+        "No dead letters\n7 more tasks in further groups\n\
+         older tasks were not looked at: give --type, --status or --label\n"
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A tool made of a declaration: what it takes, and the request that it is. Must not send one.
 
 use counterstep_contracts::access::{CallerView, Role};
+use counterstep_contracts::operation::query::with_query;
 use counterstep_contracts::operation::{Access, Body, Declared, Verb};
 use serde_json::{Map, Value, json};
 
@@ -131,12 +132,15 @@ impl Tool {
         let named: Vec<_> = named.iter().map(String::as_str).collect();
         let about = &self.declared.about;
         let path = about.address(&named);
-        let has_body =
-            matches!(about.verb, Verb::Post | Verb::Put) && self.declared.input.is_some();
+        let (path, body) = match (self.declared.query, self.declared.input) {
+            (Some(_), _) => (with_query(&path, &arguments), None),
+            (None, Some(_)) => (path, Some(Value::Object(arguments))),
+            (None, None) => (path, None),
+        };
         Ok(Request {
             verb: about.verb,
             path,
-            body: has_body.then_some(Value::Object(arguments)),
+            body,
         })
     }
 
@@ -271,6 +275,25 @@ mod tests {
         ] {
             assert!(pause.request(arguments(bad)).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn the_arguments_of_a_list_are_its_query() {
+        let tools = offered(ALL, &caller(Role::Read, false), None);
+        let list = tools.iter().find(|tool| tool.name() == "listChildren");
+        let arguments = json!({
+            "task_id": "01930d2c-6c4b-7d5e-8f00-0123456789ab", "status": ["failed", "running"], "limit": 7, "step": "a&b",
+        });
+        let request = list
+            .unwrap()
+            .request(arguments.as_object().unwrap().clone());
+        let expected = Request {
+            verb: Verb::Get,
+            path: "/api/tasks/01930d2c-6c4b-7d5e-8f00-0123456789ab/children?limit=7&status=failed&status=running&step=a%26b"
+                .to_owned(),
+            body: None,
+        };
+        assert_eq!(request.unwrap(), expected);
     }
 
     #[test]

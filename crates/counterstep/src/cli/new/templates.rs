@@ -49,6 +49,7 @@ macro_rules! deploy_files {
 pub(super) const CRATE: &[(&str, &str)] = crate_files![
     ".github/workflows/ci.yml" from "ci.yml",
     ".gitignore" from "gitignore.in",
+    "AGENTS.md" from "AGENTS.md.in",
     "Cargo.toml" from "Cargo.toml.in",
     "README.md" from "README.md.in",
     "src/checkout.rs" from "src/checkout.rs",

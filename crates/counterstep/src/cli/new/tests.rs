@@ -5,6 +5,8 @@ use super::templates::{
     CRATE, DEPLOY, END_OF_SHIPPED_ONLY, SHIPPED_ONLY, Source, Written, files, rendered,
 };
 use super::{checkout, write};
+use crate::cli::{ALL, command};
+use counterstep_steps::Registry;
 use std::path::{Path, PathBuf};
 
 /// What stays with this repository: how it is checked, and what is there for the shipped task types.
@@ -195,6 +197,49 @@ fn no_file_names_another_program_or_its_task_types() {
             assert_eq!(line, None, "{path} names `{foreign}`");
         }
         assert!(!path.contains("counterstep"), "{path}");
+    }
+}
+
+#[test]
+fn the_page_for_agents_is_short_and_names_files_and_commands_that_are_there() {
+    let written = shop();
+    let text_of = |path: &str| {
+        let file = written.iter().find(|file| file.path == path);
+        file.map(|file| file.text.as_str())
+    };
+    let page = text_of("AGENTS.md").expect("a page");
+    let words = page.split_whitespace().count();
+    assert!(words <= 500, "{words} words");
+
+    let prose: String = page.split("```").step_by(2).collect();
+    let spans: Vec<&str> = prose.split('`').skip(1).step_by(2).collect();
+    // The files of the type that it adds.
+    let is_added = |path: &str| path.contains("ship_order");
+    let is_path = |span: &&str| span.starts_with("src/") || span.starts_with("tests/");
+    for path in spans.iter().copied().filter(is_path) {
+        assert!(is_added(path) || text_of(path).is_some(), "{path}");
+    }
+
+    let whole = command(&Registry::new(), ALL);
+    let rows = prose
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `"))
+        .filter(|row| !row.starts_with("cargo run --`"));
+    let of_rows = rows.filter_map(|row| row.split_once(" |"));
+    let of_rows = of_rows.flat_map(|(cell, _)| cell.split("`, `"));
+    let of_steps = spans
+        .iter()
+        .filter_map(|span| span.strip_prefix("cargo run -- "));
+    let commands: Vec<_> = of_steps.chain(of_rows).collect();
+    assert!(commands.contains(&"tasks why ID"), "{commands:?}");
+    for line in commands {
+        let words = line.trim_end_matches('`').split(' ');
+        let mut found = &whole;
+        for word in words.filter(|word| word.chars().all(|c| c.is_ascii_lowercase())) {
+            found = found
+                .find_subcommand(word)
+                .unwrap_or_else(|| panic!("{line}"));
+        }
     }
 }
 

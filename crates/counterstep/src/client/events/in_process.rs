@@ -83,7 +83,7 @@ impl Read {
                 // As long as there is more, without a pause.
                 Ok(false) => continue,
                 Ok(true) => self.failing_since = None,
-                Err(error @ (StoreError::Unavailable(_) | StoreError::Unknown(_))) => {
+                Err(error) if error.may_pass() => {
                     let since = *self.failing_since.get_or_insert_with(Instant::now);
                     if since.elapsed() >= PUTS_UP_FOR {
                         return Err(refused(error));

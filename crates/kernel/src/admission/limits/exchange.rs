@@ -1,6 +1,6 @@
 //! The loop of a process that exchanges with the others what it has of each limit: it takes permits and
 //! starts for the attempts that wait, renews those in use, and gives the rest back. Owns the records'
-//! I/O; what is given is decided in `state`.
+//! I/O; what is given is decided in `grant`.
 
 use super::grant::{Grant, LimitState, LimitValues};
 use super::unused::UNUSED_FOR;

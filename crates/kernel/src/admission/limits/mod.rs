@@ -1,6 +1,6 @@
 //! Limits of steps over all processes: permits and starts that this process has of each, the attempts
 //! that wait for some, and who uses them. What they share with other processes is written by
-//! `exchange`; `state` decides on it. Must not read or write a task.
+//! `exchange`; `grant` decides on it. Must not read or write a task.
 
 mod admin;
 mod declared;

@@ -2,7 +2,7 @@
 
 use crate::change::{Author, ChangeError};
 use crate::engine::Engine;
-use crate::ports::{Signal, StoreError};
+use crate::ports::Signal;
 use crate::record::Failure;
 use counterstep_contracts::{Direction, TaskId, TaskStatus};
 use serde_json::json;
@@ -17,7 +17,7 @@ const REPLACED: &str = "replaced";
 /// As any change of a task.
 pub(crate) async fn give_way(engine: &Engine, task: TaskId, by: TaskId) -> Result<(), ChangeError> {
     let record = match engine.ports.store.load(task).await {
-        Err(error @ (StoreError::Corrupt(_) | StoreError::Unsupported(_))) => {
+        Err(error) if !error.may_pass() => {
             tracing::warn!(%task, %by, %error, "a task that cannot be read holds its place until it is parked");
             return Ok(());
         }

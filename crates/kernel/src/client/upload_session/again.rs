@@ -12,13 +12,12 @@ use crate::client::submission::{Submission, SubmitError, Submitted, from_objects
 use crate::digest::measured;
 use crate::draft::{Again, KeptStep};
 use crate::engine::Engine;
-use crate::error::StepError;
 use crate::keys;
 use crate::ports::ObjectError;
-use crate::task::{TaskType, guarded};
+use crate::task::TaskType;
 use counterstep_contracts::Labels;
 use futures::future::BoxFuture;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 /// A file that is to be copied.
 struct Copy {
@@ -144,13 +143,7 @@ impl UploadSession {
                 let why = "no upload step of the task takes this file";
                 return Err(SubmitError::from(invalid(&file.field, why)).into());
             };
-            if !keys::is_bucket_name(&upload.bucket) {
-                let bucket = upload.bucket.escape_debug();
-                let error = StepError::permanent(format_args!(
-                    "invalid bucket name `{bucket}`: use 3 to 63 of a-z, 0-9, dot and hyphen"
-                ));
-                return Err(SubmitError::Declaration(error).into());
-            }
+            keys::check_bucket_name(&upload.bucket).map_err(SubmitError::Declaration)?;
             copies.push(Copy {
                 from: FileRef {
                     place,
@@ -201,13 +194,9 @@ impl UploadSession {
     /// Those of its type first, then those of the task that it runs again, and those that name it.
     pub(super) fn labels_again(&self, plan: &Plan) -> Result<Labels, SubmitError> {
         let mut labels = Labels::new();
-        if let Some(declared) = self.task_type.labels {
-            let inputs = self.engine.inputs(plan.request.clone(), BTreeMap::new());
-            let made = guarded("label", || declared(&inputs))
-                .map_err(|error| self.of_declaration(error))?;
-            for (name, value) in made.iter().filter(|(_, value)| !value.is_empty()) {
-                labels.add(name, value)?;
-            }
+        let made = self.engine.declared_labels(&self.task_type, &plan.request);
+        for (name, value) in made.map_err(|error| self.of_declaration(error))? {
+            labels.add(name, &value)?;
         }
         for (name, value) in plan.labels.iter() {
             // One that the type has made, one too many, or one that names an earlier task.

@@ -22,7 +22,6 @@ use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{Labels, StoredFile, StoredFiles};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Maximum tries after another submission took the slot.
@@ -255,19 +254,15 @@ impl UploadSession {
         SubmitError::Declaration(without_text(&self.engine.ports.store, error))
     }
 
-    /// What the client said, and what the declaration makes of the request. An empty text is no label.
+    /// What the client said, and what the declaration makes of the request.
     fn labels(&self, request: &Value) -> Result<Labels, SubmitError> {
         if let Some(plan) = &self.again {
             return self.labels_again(plan);
         }
         let mut labels = self.submission.labels.clone();
-        if let Some(declared) = self.task_type.labels {
-            let inputs = self.engine.inputs(request.clone(), BTreeMap::new());
-            let made = guarded("label", || declared(&inputs))
-                .map_err(|error| self.of_declaration(error))?;
-            for (name, value) in made.iter().filter(|(_, value)| !value.is_empty()) {
-                labels.declare(name, value)?;
-            }
+        let made = self.engine.declared_labels(&self.task_type, request);
+        for (name, value) in made.map_err(|error| self.of_declaration(error))? {
+            labels.declare(name, &value)?;
         }
         Ok(labels)
     }

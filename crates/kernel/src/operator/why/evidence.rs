@@ -1,7 +1,8 @@
 //! What is known beside a task's own rows of what may hold it, as values. Must not read anything.
 
 use crate::admission::limits::LimitFound;
-use crate::admission::paused_queues::Pause;
+use crate::admission::paused_workers::PausedWorkers;
+use crate::admission::pauses::Pause;
 use crate::admission::places::PlaceFound;
 use crate::breaker::BreakerState;
 use crate::ports::{ChildCount, ChildLine, REFRESH_TAKES, WorkerSeen, Workers, refreshed_every};
@@ -23,6 +24,8 @@ pub struct Surroundings {
     pub other: Option<Box<Why>>,
     /// The pause of its queue.
     pub pause: Option<Pause>,
+    /// The pauses of processes.
+    pub paused_workers: PausedWorkers,
     /// The limit of its next step, and the step.
     pub limit: Option<(String, LimitFound)>,
     /// The breaker of its next step.

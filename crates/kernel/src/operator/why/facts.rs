@@ -109,7 +109,9 @@ impl<'a> Facts<'a> {
             steps.is_some_and(|steps| steps[*at].heavy)
         };
         let most = self.most_tasks(row.concurrency);
-        if row.concurrency > 0 && row.abandoned_count >= row.concurrency {
+        if self.around.paused_workers.of(seen).is_some() {
+            Some(WhyCode::WorkersPaused)
+        } else if row.concurrency > 0 && row.abandoned_count >= row.concurrency {
             Some(WhyCode::Jammed)
         } else if most.is_some_and(|most| beside as usize >= most) {
             Some(WhyCode::Beside)

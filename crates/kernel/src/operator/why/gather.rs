@@ -6,6 +6,7 @@ use super::evidence::{BreakerFound, Surroundings};
 use super::why_among;
 use crate::admission::limits::limit_found;
 use crate::admission::paused_queues::pause_of;
+use crate::admission::paused_workers::paused_workers;
 use crate::admission::places::{PlaceWait, named, place_found};
 use crate::breaker::BreakerState;
 use crate::engine::Engine;
@@ -45,6 +46,9 @@ fn read_around<'a>(
             let queue = QueueName(record.task.queue.clone()).base();
             let pause = pause_of(engine, &queue).await;
             around.pause = read("the pause of its queue", record, pause).flatten();
+            let paused = paused_workers(engine).await;
+            around.paused_workers =
+                read("the pauses of processes", record, paused).unwrap_or_default();
             let place = place_found(engine, record).await;
             around.place = read("the tasks of its key", record, place).flatten();
             held_back(engine, record, &mut around).await;

@@ -8,7 +8,7 @@ use super::key_place::place;
 use super::reason::reason;
 use super::step_gates::{breaker, limit};
 use super::takers::takers;
-use crate::operator::moves::resume_queue;
+use crate::operator::moves::{resume_queue, resume_workers};
 use crate::times::rfc3339;
 use counterstep_contracts::Host;
 use counterstep_contracts::operator::{WhyCode, WhyReason};
@@ -21,6 +21,7 @@ const ROWS: &[fn(&Facts<'_>) -> Option<Found>] = &[
     database_was_away,
     no_host,
     hosts_silent,
+    workers_paused,
     jammed,
     no_slot,
     beside,
@@ -52,7 +53,7 @@ fn queue_paused(facts: &Facts<'_>) -> Option<Found> {
     let since = format_duration(Duration::from_secs(now.after(pause.since).as_secs()));
     let detail = format!(
         "its queue `{queue}` has been paused for {since}: {}; a few seconds after it is resumed it is claimed",
-        pause.note
+        pause.reason()
     );
     let resume = resume_queue(&queue.0);
     let found = WhyReason {
@@ -138,6 +139,24 @@ fn hosts_silent(facts: &Facts<'_>) -> Option<Found> {
         ..reason(WhyCode::HostsSilent, detail)
     };
     Some((found, Some(facts.another_worker())))
+}
+
+fn workers_paused(facts: &Facts<'_>) -> Option<Found> {
+    let seen = facts.blocked_by(WhyCode::WorkersPaused)?;
+    let (first, pause) = seen
+        .iter()
+        .find_map(|seen| Some((*seen, facts.around.paused_workers.of(seen)?)))?;
+    let since = facts.record.now.after(pause.since).as_secs();
+    let detail = format!(
+        "{} are paused; those of the role {} on {} have been for {}: {}",
+        facts.of_takers(&seen),
+        first.role(),
+        first.row.machine,
+        format_duration(Duration::from_secs(since)),
+        pause.reason()
+    );
+    let resume = resume_workers(&first.row.machine, first.role());
+    Some((reason(WhyCode::WorkersPaused, detail), Some(resume)))
 }
 
 fn jammed(facts: &Facts<'_>) -> Option<Found> {

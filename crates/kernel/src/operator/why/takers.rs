@@ -102,7 +102,10 @@ pub(super) fn takers(record: &TaskRecord, around: &Surroundings) -> String {
     let fresh = &takers.fresh;
     let free = fresh
         .iter()
-        .filter(|seen| seen.row.running_count < seen.row.concurrency)
+        .filter(|seen| {
+            let is_paused = around.paused_workers.of(seen).is_some();
+            !is_paused && seen.row.running_count < seen.row.concurrency
+        })
         .count();
     let mut text = match fresh.len() {
         0 => "; no process that takes it is known to be alive".to_owned(),

@@ -11,11 +11,13 @@ use std::fmt::{Display, Write};
 const HEAD: &str = "\
 # States
 
+After this page you can say what each state of a task and of a step means, and which event leads to which.
+
 Written by the test in `crates/kernel/tests/kernel/states.rs`, which asks the judge in `crates/kernel/src/saga/mod.rs`
 about every state and every event. Do not edit it: change the judge, and then run
 `COUNTERSTEP_BLESS=1 cargo test -p counterstep-kernel --test kernel page_of_states`.
 
-An edge that is not on this page is refused. *Terminal*: no event leaves the state, but one:
+Which state follows which, by which event. An edge that is not on this page is refused. *Terminal*: no event leaves the state, but one:
 a completed task that another one has submitted is undone with it. *Parked*: only a person's decision
 does. *With effects*: a step that is neither pure nor waived. *To be undone*: with effects, started, and neither undone
 nor settled. Events have the names that the audit gives them.

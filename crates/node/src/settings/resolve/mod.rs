@@ -90,6 +90,7 @@ impl Layers {
             } else {
                 None
             },
+            accepted_findings: with_reasons(self.accepted_findings()?)?,
             log: self.log()?,
             log_format: self.log_format()?,
             overrides: self.overrides()?,
@@ -184,6 +185,17 @@ impl Layers {
 /// Steps that compute do so side by side up to the cores that this process may use.
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(2, std::num::NonZero::get)
+}
+
+/// Each finding that is accepted has a reason.
+fn with_reasons(accepted: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Exit> {
+    match accepted.iter().find(|(_, reason)| reason.trim().is_empty()) {
+        Some((code, _)) => Err(Exit::config(format_args!(
+            "setting `accepted_findings`: `{}` has no reason; expected why it is accepted",
+            code.escape_debug()
+        ))),
+        None => Ok(accepted),
+    }
 }
 
 /// Changes to policies, checked against the task types of this process.

@@ -11,6 +11,7 @@ use counterstep_contracts::{Host, QueueName, Rate, Rev, StepStatus, TaskId, Task
 use counterstep_kernel::admission::breakers::{BreakerDecision, close_breaker};
 use counterstep_kernel::admission::limits::{NewLimit, reset_limit, set_limit};
 use counterstep_kernel::admission::paused_queues::{pause_queue, resume_queue};
+use counterstep_kernel::admission::paused_workers::{Processes, pause_workers, resume_workers};
 use counterstep_kernel::client::{cancel, signal};
 use counterstep_kernel::host::{self, HostSettings, Spawn};
 use counterstep_kernel::operator::{Recount, Retrial, retry, set_recoveries};
@@ -231,6 +232,7 @@ fn registry() -> Registry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Gate {
     Queue,
+    Workers,
     Beside,
     Place,
     Breaker,
@@ -247,8 +249,9 @@ enum Gate {
 }
 
 impl Gate {
-    const OF_DEALS: [Self; 13] = [
+    const OF_DEALS: [Self; 14] = [
         Self::Queue,
+        Self::Workers,
         Self::Beside,
         Self::Place,
         Self::Breaker,
@@ -361,6 +364,7 @@ struct World {
 }
 
 fn settings(settings: &mut EngineSettings) {
+    settings.machine = "m1".to_owned();
     settings.heavy = 1;
     settings.lease = Duration::from_secs(30 * 24 * 3600);
     settings.step_timeout = Duration::from_secs(30 * 24 * 3600);
@@ -409,6 +413,16 @@ impl World {
             }
         }
         inside(&holders, held).await;
+        if case.has(Gate::Workers) {
+            let here = Processes {
+                machine: site.engine.settings.machine.clone(),
+                role: "test".to_owned(),
+            };
+            pause_workers(&site.engine, &here, BY)
+                .await
+                .expect("paused");
+            site.clock.advance("2s");
+        }
         if case.has(Gate::Breaker) {
             breaker(&site)
                 .report(Ticket::default(), Verdict::Failed)
@@ -466,7 +480,7 @@ impl World {
         if !self.serves {
             return;
         }
-        if self.case.has(Gate::Beside) {
+        if self.case.has(Gate::Beside) || self.shut.contains(&Gate::Workers) {
             self.site.engine.ports.clock.sleep(POLL * 3).await;
             return;
         }
@@ -580,6 +594,16 @@ impl World {
             ("POST", ["queues", queue, "resume"]) => {
                 let queue = QueueName((*queue).to_owned());
                 resume_queue(engine, &queue, BY)
+                    .await
+                    .map(drop)
+                    .map_err(|error| error.to_string())
+            }
+            ("POST", ["workers", machine, "resume"]) => {
+                let of = Processes {
+                    machine: (*machine).to_owned(),
+                    role: body["role"].as_str().expect("a role").to_owned(),
+                };
+                resume_workers(engine, &of, BY)
                     .await
                     .map(drop)
                     .map_err(|error| error.to_string())
@@ -736,6 +760,7 @@ fn breaker(site: &Site) -> Breaker {
 fn gate_of(code: WhyCode) -> Option<Gate> {
     match code {
         WhyCode::QueuePaused => Some(Gate::Queue),
+        WhyCode::WorkersPaused => Some(Gate::Workers),
         WhyCode::Beside => Some(Gate::Beside),
         WhyCode::Concurrency => Some(Gate::Place),
         WhyCode::Breaker => Some(Gate::Breaker),

@@ -2,8 +2,8 @@
 //! made. Must not know which move fits which task.
 
 use super::super::decide::{self, Form, Proposal};
-use super::preview::{again, left, undone};
 use super::task_data::Found;
+use super::would_run::{again, left, undone};
 use crate::equivalents::Equivalents;
 use crate::failed::{Answer, Failed};
 use crate::forms;
@@ -143,7 +143,7 @@ fn proposal<'a>(found: &Found, can: &'a OperatorMove, sent: Option<&'a Fields>) 
         ),
         preview: preview(found, can),
         form,
-        button: &can.button,
+        button: can.button.clone(),
         did: notice::first_of([&can.name, can.operation.as_deref().unwrap_or_default()]),
         elsewhere: Equivalents::of(&filled),
     }

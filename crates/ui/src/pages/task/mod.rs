@@ -6,9 +6,9 @@ pub(crate) mod decisions;
 mod head;
 mod in_doubt_section;
 mod log;
-mod preview;
 mod steps;
 mod task_data;
+mod would_run;
 
 pub(crate) use task_data::Found;
 

@@ -157,13 +157,13 @@ pub(super) const CASES: &[Case] = &[
         &[],
     ),
     case(
-        "/types/{type}/disable",
+        "/types/{name}/disable",
         "/types/order-lamp/disable",
         "are refused",
         &[NOTE],
     ),
     case(
-        "/types/{type}/enable",
+        "/types/{name}/enable",
         "/types/order-lamp/enable",
         "takes submissions again",
         &[NOTE],
@@ -215,5 +215,23 @@ pub(super) const CASES: &[Case] = &[
         "/limits/carrier/reset",
         "as it is declared",
         &[NOTE],
+    ),
+    case(
+        "/breakers/{name}/close",
+        "/breakers/carrier/close",
+        "Attempts start",
+        &[NOTE],
+    ),
+    case(
+        "/workers/{name}/pause",
+        "/workers/w1/pause?role=api",
+        "they claim no task",
+        &[("role", "dev"), NOTE],
+    ),
+    case(
+        "/workers/{name}/resume",
+        "/workers/w1/resume",
+        "They claim tasks",
+        &[("role", "dev"), NOTE],
     ),
 ];

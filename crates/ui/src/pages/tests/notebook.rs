@@ -91,6 +91,15 @@ fn known(path: &str) -> HttpResponse {
             {"name": "carrier", "declared": {"at_once": 20, "rate": {"starts": 500, "per": "1s"}, "scope": "all"}, "uses": []},
             {"name": "free", "uses": []},
         ]})),
+        ["api", "breakers"] => of(json!({"items": [{"name": "carrier", "state": "open"}]})),
+        ["api", "workers"] => of(json!({
+            "status": {"tasks": [], "workers_alive": 1, "workers_lost": 0},
+            "workers": [{
+                "id": "worker:1", "role": "worker", "state": "alive", "machine": "w1", "program": "1", "queues": ["lamps"],
+                "task_types": [], "concurrency": 1, "running_count": 0, "running": [], "heavy": 1, "heavy_count": 0,
+                "abandoned_count": 0, "started_at": TIME, "seen_at": TIME,
+            }],
+        })),
         ["api", "queues"] => of(json!({"items": [{"name": "lamps", "tasks": {}}]})),
         ["api", "schedules", ..] => of(json!({
             "name": "nightly", "type": "OrderLamp", "cron": "0 3 * * *", "origin": "code", "paused": false,

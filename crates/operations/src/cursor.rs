@@ -2,26 +2,31 @@
 //! under, so that neither a made-up cursor nor one of another list gives a page that looks right
 //! and is not. It is no secret: every query is bound to its tenant anyway.
 
+use crate::Refused;
 use counterstep_contracts::{ProblemCode, StepNo, TaskId, Tenant};
 use counterstep_kernel::ports::{ChildQuery, TaskQuery};
 use counterstep_kernel::status::task_log::LogCursor;
-use counterstep_operations::Refused;
+
 use counterstep_steps::digest::hex;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 /// The list of all tasks.
-pub(crate) const TASKS: &str = "tasks";
+pub const TASKS: &str = "tasks";
 /// The list of those that wait for a person.
-pub(crate) const DEAD_LETTERS: &str = "dead letters";
+pub const DEAD_LETTERS: &str = "dead letters";
 
 /// The cursor of the page after `last` of a list.
-pub(crate) fn after(last: TaskId, list: &str, query: &TaskQuery) -> String {
+#[must_use]
+pub fn after(last: TaskId, list: &str, query: &TaskQuery) -> String {
     format!("{}{}", last.0.as_simple(), seal(last, list, query))
 }
 
 /// The task after which a page begins.
-pub(crate) fn read(cursor: &str, list: &str, query: &TaskQuery) -> Result<TaskId, Refused> {
+///
+/// # Errors
+/// Where no answer gave it for this list.
+pub fn read(cursor: &str, list: &str, query: &TaskQuery) -> Result<TaskId, Refused> {
     let read = cursor
         .get(..32)
         .and_then(|id| Uuid::try_parse(id).ok())
@@ -31,13 +36,17 @@ pub(crate) fn read(cursor: &str, list: &str, query: &TaskQuery) -> Result<TaskId
 }
 
 /// The cursor of the page of schedules after the one of this name.
-pub(crate) fn after_name(last: &str, tenant: &Tenant) -> String {
+#[must_use]
+pub fn after_name(last: &str, tenant: &Tenant) -> String {
     let digest = Sha256::digest(format!("list of schedules {last} {tenant:?}").as_bytes());
     format!("{last}~{}", hex(&digest[..8]))
 }
 
 /// The name after which a page of schedules begins.
-pub(crate) fn read_name(cursor: &str, tenant: &Tenant) -> Result<String, Refused> {
+///
+/// # Errors
+/// Where no answer gave it for this list.
+pub fn read_name(cursor: &str, tenant: &Tenant) -> Result<String, Refused> {
     let name = cursor
         .rsplit_once('~')
         .map(|(name, _)| name)
@@ -47,7 +56,10 @@ pub(crate) fn read_name(cursor: &str, tenant: &Tenant) -> Result<String, Refused
 
 /// The line of a log after which a page begins. It is not sealed: a line that is not there is the same as
 /// the last one before it.
-pub(crate) fn read_log(cursor: &str) -> Result<LogCursor, Refused> {
+///
+/// # Errors
+/// Where no answer gave it for this list.
+pub fn read_log(cursor: &str) -> Result<LogCursor, Refused> {
     cursor.parse().map_err(|_| {
         let detail = "no answer gave this cursor for a log: use `cursor` as it was";
         Refused::new(ProblemCode::MalformedParameter, detail).at("cursor")
@@ -55,7 +67,8 @@ pub(crate) fn read_log(cursor: &str) -> Result<LogCursor, Refused> {
 }
 
 /// The cursor of the page of children after the one of this step and place.
-pub(crate) fn after_child((step, no): (StepNo, u32), query: &ChildQuery) -> String {
+#[must_use]
+pub fn after_child((step, no): (StepNo, u32), query: &ChildQuery) -> String {
     let ChildQuery {
         parent,
         step: of_step,
@@ -69,7 +82,10 @@ pub(crate) fn after_child((step, no): (StepNo, u32), query: &ChildQuery) -> Stri
 }
 
 /// The step and the place after which a page of children begins.
-pub(crate) fn read_child(cursor: &str, query: &ChildQuery) -> Result<(StepNo, u32), Refused> {
+///
+/// # Errors
+/// Where no answer gave it for this list.
+pub fn read_child(cursor: &str, query: &ChildQuery) -> Result<(StepNo, u32), Refused> {
     let mut parts = cursor.split('.');
     let mut part = || parts.next();
     let read = part().zip(part()).and_then(|(step, no)| {

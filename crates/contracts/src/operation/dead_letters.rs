@@ -1,0 +1,194 @@
+//! Parked tasks of a tenant: one by one, and counted by cause.
+
+use super::command::LABEL;
+use super::examples::{CHANGED, GROUP, MADE, TASK, cause, cursor};
+use super::query::{labels, parked};
+use super::shown::{Cell, Shown, Table, View};
+use super::task_views::dead_letter;
+use super::{About, Access, Chapter, Cursor, Limit, Operation};
+use crate::access::Role;
+use crate::bulk::{DeadLetterGroup, DeadLetterGroups};
+use crate::http::Page;
+use crate::operator::DeadLetter;
+use crate::{ProblemCode, TaskStatus};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+const READ: Access = Access::Role(Role::Read);
+
+/// List parked tasks.
+#[derive(Debug)]
+pub struct ListDeadLetters;
+/// Count parked tasks by cause.
+#[derive(Debug)]
+pub struct GroupDeadLetters;
+
+/// Which parked tasks.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct DeadLettersQuery {
+    /// Of this type, by its declared name or its route
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub task_type: Option<String>,
+    /// In this state; repeated, in one of several
+    #[serde(default)]
+    #[schemars(schema_with = "parked")]
+    pub status: Vec<TaskStatus>,
+    /// Items of a page
+    #[serde(default)]
+    pub limit: Limit,
+    /// The `next_cursor` of the page before, with the same filters
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<Cursor>,
+}
+
+/// Which parked tasks are counted.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct GroupsQuery {
+    /// Of this type, by its declared name or its route
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub task_type: Option<String>,
+    /// In this state; repeated, in one of several
+    #[serde(default)]
+    #[schemars(schema_with = "parked")]
+    pub status: Vec<TaskStatus>,
+    /// With this label, `name=value`; repeated, with all of them
+    #[serde(default)]
+    #[schemars(schema_with = "labels")]
+    pub label: Vec<String>,
+}
+
+impl Operation for ListDeadLetters {
+    type Target = ();
+    type Input = DeadLettersQuery;
+    type Output = Page<DeadLetter>;
+    const ABOUT: About = About::get("listDeadLetters", "/api/dead-letters", READ)
+        .summary(Chapter::Deciding, "List parked tasks, the newest first")
+        .answers(200, "A page; without `next_cursor` the last one")
+        .problems(&[ProblemCode::MalformedParameter]);
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(list));
+
+    fn example() -> (DeadLettersQuery, Page<DeadLetter>) {
+        let query = DeadLettersQuery {
+            task_type: Some("create-zip-from-files".to_owned()),
+            status: vec![TaskStatus::DeadLettered],
+            limit: Limit::default(),
+            cursor: cursor(),
+        };
+        (query, Page::whole(vec![dead_letter()]))
+    }
+}
+
+impl Operation for GroupDeadLetters {
+    type Target = ();
+    type Input = GroupsQuery;
+    type Output = DeadLetterGroups;
+    const ABOUT: About = About::get("groupDeadLetters", "/api/dead-letters/groups", READ)
+        .summary(Chapter::Deciding, "Count parked tasks by cause")
+        .answers(200, "The groups, the largest first")
+        .problems(&[ProblemCode::InvalidLabel])
+        .command(["dead-letters", "groups"], &[LABEL])
+        .more("step or undo, class, call, and text without ids, numbers and times");
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(groups));
+
+    fn example() -> (GroupsQuery, DeadLetterGroups) {
+        let query = GroupsQuery {
+            task_type: Some("create-zip-from-files".to_owned()),
+            status: vec![TaskStatus::DeadLettered],
+            label: vec!["order=4711".to_owned()],
+        };
+        let groups = DeadLetterGroups {
+            groups: vec![group()],
+            counted: 4812,
+            others: 0,
+            complete: true,
+        };
+        (query, groups)
+    }
+}
+
+/// An example.
+#[must_use]
+pub fn group() -> DeadLetterGroup {
+    DeadLetterGroup {
+        id: GROUP.to_owned(),
+        task_type: "BookSeat".to_owned(),
+        step: Some("charge".to_owned()),
+        class: Some("permanent".to_owned()),
+        cause: cause(),
+        text: "the card # was declined".to_owned(),
+        count: 4812,
+        by_status: BTreeMap::from([(TaskStatus::DeadLettered, 4812)]),
+        first_at: MADE.to_owned(),
+        last_at: CHANGED.to_owned(),
+        example: TASK,
+    }
+}
+
+/// Parked tasks as people see them.
+#[must_use]
+pub fn list(page: &Page<DeadLetter>) -> View {
+    let row = |letter: &DeadLetter| {
+        let failure = letter.failure.as_ref();
+        let message = failure.map(|failure| {
+            let by = failure.blocked_by.as_ref();
+            by.map_or(&*failure.message, |by| &*by.message)
+        });
+        vec![
+            Cell::Task(letter.task_id.to_string()),
+            format!("{} v{}", letter.task_type, letter.version).into(),
+            Cell::of(&letter.status),
+            Cell::Time(letter.updated_at.clone()),
+            Cell::of(&letter.cause),
+            Cell::text(message),
+            Cell::labels(&letter.labels),
+        ]
+    };
+    let heads = [
+        "task",
+        "type",
+        "status",
+        "since",
+        "cause",
+        "what went wrong",
+        "labels",
+    ];
+    let table = Table::of("dead letters", &heads, page.items.iter().map(row));
+    View::Table(table.page(false, page.next_cursor.as_deref()))
+}
+
+fn groups(found: &DeadLetterGroups) -> View {
+    let row = |group: &DeadLetterGroup| {
+        vec![
+            Cell::name(&group.id),
+            Cell::Number(group.count),
+            Cell::of(&group.task_type),
+            Cell::of(&group.cause),
+            Cell::of(&group.text),
+            Cell::Time(group.first_at.clone()),
+            Cell::Time(group.last_at.clone()),
+            Cell::Task(group.example.to_string()),
+        ]
+    };
+    let heads = [
+        "group",
+        "count",
+        "type",
+        "cause",
+        "what went wrong",
+        "first",
+        "last",
+        "one of them",
+    ];
+    let mut table = Table::of("dead letters", &heads, found.groups.iter().map(row));
+    // What no row has.
+    if found.others > 0 {
+        let text = format!("{} more tasks in further groups", found.others);
+        table.below.push(text.into());
+    }
+    if !found.complete {
+        let text = "older tasks were not looked at: give --type, --status or --label";
+        table.below.push(text.into());
+    }
+    View::Table(table)
+}

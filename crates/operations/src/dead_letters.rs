@@ -1,0 +1,60 @@
+//! Parked tasks of a tenant: one by one, and counted by cause.
+
+use crate::filters::{and_one, declared_name, labels_of, page};
+use crate::{Cx, Refused, Run, cursor, task_view};
+use counterstep_contracts::TaskStatus;
+use counterstep_contracts::bulk::DeadLetterGroups;
+use counterstep_contracts::http::Page;
+use counterstep_contracts::operation::dead_letters::{
+    DeadLettersQuery, GroupDeadLetters, GroupsQuery, ListDeadLetters,
+};
+use counterstep_contracts::operator::DeadLetter;
+use counterstep_kernel::dead_letters::{Selection, groups};
+use counterstep_kernel::ports::{FailureFilter, TaskLine, TaskQuery};
+
+impl Run for ListDeadLetters {
+    async fn run(cx: Cx, (): (), asked: DeadLettersQuery) -> Result<Page<DeadLetter>, Refused> {
+        let of_type = asked.task_type.map(|name| declared_name(&cx.engine, &name));
+        let mut query = TaskQuery {
+            tenant: Some(cx.caller.tenant),
+            task_type: of_type,
+            statuses: asked.status,
+            limit: and_one(asked.limit),
+            ..TaskQuery::default()
+        };
+        let before = asked.cursor.as_ref();
+        let before = before.map(|it| cursor::read(&it.0, cursor::DEAD_LETTERS, &query));
+        query.before = before.transpose()?;
+        let of_all = TaskQuery {
+            statuses: parked(&query.statuses),
+            ..query.clone()
+        };
+        let lines = cx.engine.ports.store.list(&of_all).await?.lines;
+        let next = |last: &TaskLine| cursor::after(last.task, cursor::DEAD_LETTERS, &query);
+        Ok(page(lines, asked.limit, next, task_view::dead_letter))
+    }
+}
+
+impl Run for GroupDeadLetters {
+    async fn run(cx: Cx, (): (), asked: GroupsQuery) -> Result<DeadLetterGroups, Refused> {
+        let of_type = asked.task_type.map(|name| declared_name(&cx.engine, &name));
+        let selection = Selection {
+            tenant: cx.caller.tenant,
+            task_type: of_type,
+            statuses: parked(&asked.status),
+            labels: labels_of(asked.label.iter().map(String::as_str))?,
+            failure: FailureFilter::default(),
+            group: None,
+            since: None,
+            until: None,
+        };
+        Ok(groups(&cx.engine.ports.store, &selection).await?)
+    }
+}
+
+/// Those of the states in which tasks are parked that are asked for; none: all of them.
+fn parked(asked: &[TaskStatus]) -> Vec<TaskStatus> {
+    let parked = TaskStatus::ALL.iter().filter(|it| it.is_parked());
+    let parked = parked.filter(|it| asked.is_empty() || asked.contains(it));
+    parked.copied().collect()
+}

@@ -1,0 +1,170 @@
+//! The decisions that follow from declared operations: who may take one, its form, what is sent, and the same by other means. What
+//! it would lead to the page of its group shows. Must not know an operation.
+
+use super::decide::{self, Form, Proposal};
+use super::part;
+use crate::equivalents::Equivalents;
+use crate::failed::{Answer, Failed};
+use crate::forms;
+use crate::layout::Chapter;
+use crate::markup::plain;
+use crate::notice;
+use crate::page_request::PageRequest;
+use crate::query::Fields;
+use actix_web::{HttpRequest, web};
+use counterstep_contracts::ProblemCode;
+use counterstep_contracts::commands::address;
+use counterstep_contracts::limit::Rate;
+use counterstep_contracts::operation::{ALL, About, Command, Declared, Takes};
+use maud::{Markup, html};
+use serde_json::{Value, json};
+
+/// The page of a group of commands.
+pub(crate) trait Group {
+    /// The first word of its commands.
+    const WORD: &'static str;
+    const CHAPTER: Chapter;
+    /// The page that a decision leads back to, and its name.
+    const BACK: (&'static str, &'static str);
+
+    /// What one of its decisions is about and would lead to. Refuses a name that nothing has.
+    async fn look(visit: &PageRequest, what: &str, about: &About) -> Result<Look, Failed>;
+}
+
+/// What a decision is about, and what it would lead to.
+pub(crate) struct Look {
+    /// As the command line and the address have it.
+    pub(super) name: String,
+    pub(super) preview: Markup,
+    /// What fields hold at first.
+    pub(super) at_first: Vec<(&'static str, String)>,
+    /// Where it leads back to, in place of the page of the group.
+    pub(super) back: Option<(String, String)>,
+}
+
+impl Look {
+    pub(super) fn at(name: &str, about: &About) -> Self {
+        Self {
+            name: name.to_owned(),
+            preview: html! { p { (about.answers) "." } },
+            at_first: Vec::new(),
+            back: None,
+        }
+    }
+
+    pub(super) fn shows(self, preview: Markup) -> Self {
+        Self { preview, ..self }
+    }
+}
+
+async fn asked<'a, G: Group>(
+    visit: &PageRequest,
+    sent: Option<&'a Fields>,
+) -> Result<Proposal<'a>, Failed> {
+    let what = part(&visit.request, "what");
+    let of_words = |it: &&Declared| {
+        let command = it.about.command.as_ref();
+        command.is_some_and(|command| command.words == [G::WORD, what])
+    };
+    let found = ALL.iter().find(of_words);
+    let Some((it, command)) = found.and_then(|it| Some((it, it.about.command?))) else {
+        return Err(visit.refused(ProblemCode::NoSuchRoute, "no page is at this address"));
+    };
+    if let Some(role) = it.about.access.role() {
+        visit.needs(role)?;
+    }
+    let look = G::look(visit, what, &it.about).await?;
+    let mut form = Form::of(sent);
+    let words = [G::WORD, command.words[1], &look.name];
+    let path = address(it.about.path, &[&look.name]);
+    let elsewhere = Equivalents::new(it.about.verb.name(), path, &words);
+    let elsewhere = fields(&mut form, it, &command, &look, elsewhere);
+    let back = (G::BACK.0.to_owned(), G::BACK.1.to_owned());
+    Ok(Proposal {
+        chapter: G::CHAPTER,
+        title: format!("What would happen if I {what} {}?", look.name),
+        about: look.back.unwrap_or(back),
+        preview: look.preview,
+        form,
+        button: match what.split_at_checked(1) {
+            Some((first, rest)) => first.to_uppercase() + rest,
+            None => String::new(),
+        },
+        did: notice::first_of([it.about.id, ""]),
+        elsewhere,
+    })
+}
+
+/// The fields of what is sent: what the command has flags for. Who decides is the caller.
+fn fields(
+    form: &mut Form<'_>,
+    it: &Declared,
+    command: &Command,
+    look: &Look,
+    mut elsewhere: Equivalents,
+) -> Equivalents {
+    let schema = it.input.map_or(Value::Null, |input| input.whole_schema());
+    for flag in command.flags.iter().filter(|flag| flag.field != "note") {
+        let of = &schema["properties"][flag.field];
+        let given = look.at_first.iter().find(|(name, _)| *name == flag.field);
+        let at_first = match given {
+            Some((_, value)) => value.clone(),
+            None => of["default"].as_str().unwrap_or_default().to_owned(),
+        };
+        let about = match flag.about {
+            "" => of["description"].as_str().unwrap_or_default(),
+            own => own,
+        };
+        let label = html! { (plain(flag.field)) span.quiet { ", " (about.trim_end_matches('.')) } };
+        let (text, value) = match flag.takes {
+            Takes::Number => {
+                let text = form.number(flag.field, label, &at_first);
+                let value = text.parse::<u32>().map(Value::from);
+                (text, value.map_err(|_| "it is no number".to_owned()))
+            }
+            Takes::Rate => {
+                let text = form.line(flag.field, label, &at_first, "50/1s");
+                let value = Rate::parse(&text).map(|rate| json!(rate));
+                (text, value)
+            }
+            _ => {
+                let text = form.line(flag.field, label, &at_first, "");
+                let value = Ok(Value::String(text.clone()));
+                (text, value)
+            }
+        };
+        match value {
+            // Without it the interface would take another value than the form had.
+            _ if text.is_empty() && matches!(flag.takes, Takes::Text) && !at_first.is_empty() => {
+                let why = format!(
+                    "`{}` is missing; expected `{at_first}` or another",
+                    flag.field
+                );
+                form.refuse(ProblemCode::InvalidRequest, why);
+            }
+            _ if text.is_empty() => {}
+            Ok(value) => elsewhere = elsewhere.flag(flag.name, &text).field(flag.field, value),
+            Err(why) => form.refuse(
+                ProblemCode::InvalidRequest,
+                format!("`{}`: `{text}`: {why}", flag.field),
+            ),
+        }
+    }
+    match schema["properties"]["note"].is_object() {
+        true => elsewhere.note(&form.note()),
+        false => elsewhere,
+    }
+}
+
+pub(crate) async fn page<G: Group>(request: HttpRequest) -> Answer {
+    let visit = PageRequest::of(&request).await?;
+    let proposal = asked::<G>(&visit, None).await?;
+    Ok(decide::page(&visit, &proposal, None))
+}
+
+pub(crate) async fn post<G: Group>(request: HttpRequest, payload: web::Payload) -> Answer {
+    let visit = PageRequest::of(&request).await?;
+    let fields = forms::read(&visit, payload).await?;
+    let proposal = asked::<G>(&visit, Some(&fields)).await?;
+    decide::send(&visit, &proposal).await
+}
