@@ -208,7 +208,7 @@ async fn a_queue_is_paused_by_keyboard_alone() {
     )
     .await;
     tab.fill("#note", "stocktaking").await;
-    shop.tab_to(&tab, "Pause the queue").await;
+    shop.tab_to(&tab, "Pause lamps").await;
     tab.press("Enter").await;
     tab.shows("paused").await;
     tab.shows("stocktaking").await;

@@ -156,7 +156,7 @@ fn a_secret_that_others_can_read_is_a_finding() {
     let found = doctor();
     assert_eq!(found.code, Some(1), "{found:#?}");
     let open = std::fs::read_to_string(&file).expect("the file");
-    let accepted = "[accepted_findings]\nsecret_file_open = \"a token for tests\"\n";
+    let accepted = "[accepted_findings]\nsecret_file_open = \"a token for tests\"\nservice_unset = \"not called here\"\n";
     std::fs::write(&file, accepted.to_owned() + &open).expect("the file");
     let found = doctor();
     assert_eq!(found.code, Some(0), "{found:#?}");

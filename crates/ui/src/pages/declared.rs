@@ -87,8 +87,8 @@ async fn asked<'a, G: Group>(
         preview: look.preview,
         form,
         button: match what.split_at_checked(1) {
-            Some((first, rest)) => first.to_uppercase() + rest,
-            None => String::new(),
+            Some((first, rest)) => format!("{}{rest} {}", first.to_uppercase(), look.name),
+            None => look.name,
         },
         did: notice::first_of([it.about.id, ""]),
         elsewhere,
