@@ -1,5 +1,5 @@
 //! How long the steps of tasks took, from the journals of these tasks. Must not read more tasks than the caller names, nor
-//! more rows than are read within a second.
+//! more rows than a bound says.
 
 use crate::journal::{Fold, JournalWalk};
 use crate::ports::{Store, StoreError, TaskQuery};
