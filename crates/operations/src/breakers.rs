@@ -1,6 +1,6 @@
 //! Breakers: how they stand, and closing one.
 
-use crate::{Cx, Refused, Run, note};
+use crate::{Cx, Refused, Run};
 use counterstep_contracts::ProblemCode;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::breakers::{BreakerName, CloseBreaker, ListBreakers};
@@ -30,10 +30,7 @@ impl Run for CloseBreaker {
         BreakerName(name): BreakerName,
         input: BreakerRequest,
     ) -> Result<BreakerView, Refused> {
-        let (actor, note) = (
-            cx.actor::<Self>(),
-            note(&input.note, input.actor.as_deref())?.to_string(),
-        );
+        let (actor, note) = cx.decided::<Self>(&input.note, input.actor.as_deref())?;
         let decision = BreakerDecision {
             actor: &actor,
             note: &note,

@@ -37,6 +37,18 @@ impl Cx {
     pub fn actor<O: Operation>(&self) -> String {
         self.caller.actor(O::ABOUT.acts_as)
     }
+
+    /// The caller's name in audits, and why it decides so.
+    ///
+    /// # Errors
+    /// Where the reason could not be kept.
+    pub fn decided<O: Operation>(
+        &self,
+        reason: &str,
+        actor: Option<&str>,
+    ) -> Result<(String, String), Refused> {
+        Ok((self.actor::<O>(), note(reason, actor)?.to_string()))
+    }
 }
 
 /// Why a person decides so, and who, as the audit shows it.

@@ -6,9 +6,8 @@ use counterstep_contracts::gate::{GateKind, GateView};
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::gates::ListGates;
 use counterstep_kernel::admission::limits::limits;
-use counterstep_kernel::admission::paused_queues::queues;
-use counterstep_kernel::admission::paused_workers::all_paused;
 use counterstep_kernel::admission::pauses::Pause;
+use counterstep_kernel::admission::{paused_queues, paused_workers};
 use counterstep_kernel::status;
 use counterstep_steps::breaker::BreakerState;
 use counterstep_steps::times::rfc3339;
@@ -27,13 +26,11 @@ impl Run for ListGates {
                 });
             }
         }
-        for row in queues(engine).await? {
-            if let Some(pause) = &row.paused {
-                let gate = shut(GateKind::Queue, &row.name.0, &["queues", "resume"]);
-                gates.push(paused(gate, pause));
-            }
+        for (queue, pause) in paused_queues::all_paused(engine).await? {
+            let gate = shut(GateKind::Queue, &queue.0, &["queues", "resume"]);
+            gates.push(paused(gate, &pause));
         }
-        for (of, pause) in all_paused(engine).await? {
+        for (of, pause) in paused_workers::all_paused(engine).await? {
             let gate = GateView {
                 name: format!("{}:{}", of.role, of.machine),
                 ..shut(

@@ -1,6 +1,6 @@
 //! Limits of steps, what is in use of them, and what a person sets in place of what is declared.
 
-use crate::{Cx, Refused, Run, invalid, note};
+use crate::{Cx, Refused, Run, invalid};
 use counterstep_contracts::http::Page;
 use counterstep_contracts::limit::{
     LimitSetView, LimitUseView, LimitView, ResetLimitRequest, SetLimitRequest,
@@ -25,10 +25,7 @@ impl Run for SetLimit {
         LimitName(name): LimitName,
         input: SetLimitRequest,
     ) -> Result<LimitView, Refused> {
-        let (actor, note) = (
-            cx.actor::<Self>(),
-            note(&input.note, input.actor.as_deref())?.to_string(),
-        );
+        let (actor, note) = cx.decided::<Self>(&input.note, input.actor.as_deref())?;
         let new = NewLimit {
             at_once: input.at_once,
             rate: input.rate,
@@ -46,10 +43,7 @@ impl Run for ResetLimit {
         LimitName(name): LimitName,
         input: ResetLimitRequest,
     ) -> Result<LimitView, Refused> {
-        let (actor, note) = (
-            cx.actor::<Self>(),
-            note(&input.note, input.actor.as_deref())?.to_string(),
-        );
+        let (actor, note) = cx.decided::<Self>(&input.note, input.actor.as_deref())?;
         reset_limit(&cx.engine, &name, &actor, &note).await?;
         named(&cx.engine, &name).await
     }

@@ -1,6 +1,6 @@
 //! Queues, what waits on them, and which are paused.
 
-use crate::{Cx, Refused, Run, note};
+use crate::{Cx, Refused, Run};
 use counterstep_contracts::QueueName;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::queues::{ListQueues, PauseQueue, ResumeQueue};
@@ -18,7 +18,7 @@ impl Run for ListQueues {
 
 impl Run for PauseQueue {
     async fn run(cx: Cx, name: QueueName, input: QueueRequest) -> Result<QueueView, Refused> {
-        let (actor, note) = (cx.actor::<Self>(), why(&input)?);
+        let (actor, note) = cx.decided::<Self>(&input.note, input.actor.as_deref())?;
         pause_queue(&cx.engine, &name, (&actor, &note)).await?;
         named(&cx.engine, name).await
     }
@@ -26,14 +26,10 @@ impl Run for PauseQueue {
 
 impl Run for ResumeQueue {
     async fn run(cx: Cx, name: QueueName, input: QueueRequest) -> Result<QueueView, Refused> {
-        let (actor, note) = (cx.actor::<Self>(), why(&input)?);
+        let (actor, note) = cx.decided::<Self>(&input.note, input.actor.as_deref())?;
         resume_queue(&cx.engine, &name, (&actor, &note)).await?;
         named(&cx.engine, name).await
     }
-}
-
-fn why(input: &QueueRequest) -> Result<String, Refused> {
-    Ok(note(&input.note, input.actor.as_deref())?.to_string())
 }
 
 async fn named(engine: &Engine, name: QueueName) -> Result<QueueView, Refused> {

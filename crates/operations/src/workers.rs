@@ -1,6 +1,6 @@
 //! The processes of an installation, what is under way, and pausing those of a machine.
 
-use crate::{Cx, Refused, Run, note};
+use crate::{Cx, Refused, Run};
 use counterstep_contracts::operation::workers::{
     ListWorkers, MachineName, PauseWorkers, ResumeWorkers,
 };
@@ -22,7 +22,7 @@ impl Run for PauseWorkers {
         machine: MachineName,
         input: PauseWorkersRequest,
     ) -> Result<MachineView, Refused> {
-        let (actor, note) = (cx.actor::<Self>(), why(&input)?);
+        let (actor, note) = cx.decided::<Self>(&input.note, input.actor.as_deref())?;
         let of = processes(machine, &input);
         pause_workers(&cx.engine, &of, (&actor, &note)).await?;
         view(&cx.engine, of).await
@@ -35,15 +35,11 @@ impl Run for ResumeWorkers {
         machine: MachineName,
         input: PauseWorkersRequest,
     ) -> Result<MachineView, Refused> {
-        let (actor, note) = (cx.actor::<Self>(), why(&input)?);
+        let (actor, note) = cx.decided::<Self>(&input.note, input.actor.as_deref())?;
         let of = processes(machine, &input);
         resume_workers(&cx.engine, &of, (&actor, &note)).await?;
         view(&cx.engine, of).await
     }
-}
-
-fn why(input: &PauseWorkersRequest) -> Result<String, Refused> {
-    Ok(note(&input.note, input.actor.as_deref())?.to_string())
 }
 
 fn processes(MachineName(machine): MachineName, input: &PauseWorkersRequest) -> Processes {
@@ -53,22 +49,19 @@ fn processes(MachineName(machine): MachineName, input: &PauseWorkersRequest) -> 
     }
 }
 
+/// From the rows of the processes, and the pause itself: it outlasts what is known of them.
 async fn view(engine: &Engine, of: Processes) -> Result<MachineView, Refused> {
-    let found = status::read(engine).await?.workers.into_iter();
-    let its = found.filter(|it| (&it.machine, &it.role) == (&of.machine, &of.role));
-    let mut view = MachineView {
-        machine: of.machine.clone(),
-        role: of.role.clone(),
-        // Also of processes that have not been seen for long.
+    let found = engine.ports.store.workers().await?;
+    let its = found.rows.iter().filter(|seen| {
+        let is_it = (&seen.row.machine, seen.role()) == (&of.machine, &*of.role);
+        is_it && seen.state(found.now) == WorkerState::Alive
+    });
+    let running: Vec<_> = its.map(|seen| u64::from(seen.row.running_count)).collect();
+    Ok(MachineView {
         paused: pause_of(engine, &of).await?.map(|pause| pause.view()),
-        processes: 0,
-        running_count: 0,
-    };
-    for process in its {
-        if process.state == WorkerState::Alive {
-            view.processes += 1;
-            view.running_count += u64::from(process.running_count);
-        }
-    }
-    Ok(view)
+        machine: of.machine,
+        role: of.role,
+        processes: running.len() as u64,
+        running_count: running.iter().sum(),
+    })
 }

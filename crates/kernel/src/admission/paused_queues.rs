@@ -27,6 +27,18 @@ pub(super) async fn paused_queues(engine: &Engine) -> Result<Vec<Document>, Stor
     pauses::all(engine, KIND).await
 }
 
+/// Those that are paused, by name, each with its pause.
+///
+/// # Errors
+/// When the store does not answer.
+pub fn all_paused(engine: &Engine) -> BoxFuture<'_, Result<Vec<(QueueName, Pause)>, StoreError>> {
+    Box::pin(async move {
+        let rows = paused_queues(engine).await?.into_iter();
+        let named = |row: Document| (QueueName(row.name.clone()), pauses::read(KIND, &row));
+        Ok(rows.map(named).collect())
+    })
+}
+
 fn declared(engine: &Engine) -> BTreeSet<QueueName> {
     let hosts = [Host::Worker, Host::Api].into_iter();
     hosts

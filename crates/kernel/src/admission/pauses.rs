@@ -62,19 +62,20 @@ impl Engine {
     /// second. Where the process itself is paused, there is none. Where the database does not answer, what was known
     /// holds; before its first answer there is none.
     pub async fn not_paused(&self, queues: &[QueueName]) -> Vec<QueueName> {
-        self.known_pauses().await;
+        self.refresh_pauses().await;
         let open = self.pauses.map(|pauses| pauses.open_here(queues));
         open.unwrap_or_default()
     }
 
     /// Those of these queues that are not paused for all processes, in the same way.
     pub async fn open_queues(&self, queues: &[QueueName]) -> Vec<QueueName> {
-        self.known_pauses().await;
+        self.refresh_pauses().await;
         let open = self.pauses.map(|pauses| pauses.open(queues));
         open.unwrap_or_default()
     }
 
-    async fn known_pauses(&self) {
+    /// Reads them where what is known is a second old.
+    async fn refresh_pauses(&self) {
         let clock = self.ports.clock.as_ref();
         if let Some(read) = self.pauses.read_at(clock.monotonic()) {
             let answer = match self.pauses.is_known() {

@@ -186,7 +186,7 @@ pub enum DocumentQuery {
 }
 
 impl DocumentQuery {
-    /// Whether people ask for it, however long it takes. The pauses of queues the engine reads itself.
+    /// Whether people ask for it, however long it takes. Pauses the engine reads itself.
     #[must_use]
     pub fn is_list(&self) -> bool {
         matches!(self, Self::Page { kind, .. } if !matches!(kind, DocumentKind::Queue | DocumentKind::PausedWorkers))
