@@ -15,7 +15,7 @@ pub fn curl(document: &Value, server: &str, route: &str) -> Option<String> {
         let form = resolved(document, &form["schema"]);
         let fields = form["properties"].as_object()?.iter();
         // Texts go before files.
-        let (files, texts): (Vec<_>, Vec<_>) = fields.partition(|(_, of)| is_file(of));
+        let (files, texts): (Vec<_>, Vec<_>) = fields.partition(|(_, of)| is_file(document, of));
         let texts = texts.into_iter().map(|(name, of)| {
             let value = match sample(document, of) {
                 Value::String(text) if text.is_empty() => "first".to_owned(),
@@ -42,13 +42,14 @@ pub fn curl(document: &Value, server: &str, route: &str) -> Option<String> {
 
 /// Whether a field of a form takes a file, or several.
 #[must_use]
-pub fn is_file(of: &Value) -> bool {
+pub fn is_file(document: &Value, of: &Value) -> bool {
     let one = |of: &Value| {
+        let of = resolved(document, of);
         of["format"] == "binary"
             || of["contentMediaType"].is_string()
             || of["contentEncoding"] == "binary"
     };
-    one(of) || one(&of["items"])
+    one(of) || one(&resolved(document, of)["items"])
 }
 
 /// What a schema refers to, or itself.
@@ -78,11 +79,6 @@ fn sample_at(document: &Value, schema: &Value, depth: u32) -> Value {
     if let Some(first) = schema["enum"].as_array().and_then(|all| all.first()) {
         return first.clone();
     }
-    for choice in ["anyOf", "oneOf", "allOf"] {
-        if let Some(first) = schema[choice].as_array().and_then(|all| all.first()) {
-            return sample_at(document, first, depth + 1);
-        }
-    }
     let kind = schema["type"]
         .as_str()
         .or_else(|| schema["type"][0].as_str());
@@ -98,7 +94,12 @@ fn sample_at(document: &Value, schema: &Value, depth: u32) -> Value {
         Some("string") => json!(""),
         Some("integer" | "number") => json!(schema["minimum"].as_i64().unwrap_or(1)),
         Some("boolean") => json!(false),
-        _ => Value::Null,
+        Some(_) => Value::Null,
+        None => {
+            let all = ["anyOf", "oneOf", "allOf"].map(|choice| schema[choice].as_array());
+            let first = all.into_iter().flatten().flatten().next();
+            first.map_or(Value::Null, |first| sample_at(document, first, depth + 1))
+        }
     }
 }
 
@@ -115,12 +116,14 @@ mod tests {
                 } } } },
                 "/api/tasks/zip": { "post": { "requestBody": { "content": {
                     "multipart/form-data": { "schema": { "type": "object", "properties": {
-                        "files": { "type": "array", "items": { "format": "binary" } },
-                        "name": { "type": "string" },
+                        "files": { "type": "array", "items": { "$ref": "#/components/schemas/File" } },
+                        "name": { "anyOf": [{ "$ref": "#/components/schemas/Name" }, { "type": "null" }] },
                     } } },
                 } } } },
             },
-            "components": { "schemas": { "Order": { "type": "object", "properties": {
+            "components": { "schemas": { "File": { "type": "string", "format": "binary" }, "Name": {
+                "type": "string", "allOf": [{ "pattern": "^[^/]+$" }],
+            }, "Order": { "type": "object", "properties": {
                 "seat": { "type": "string", "default": "it's 12A" },
                 "count": { "type": "integer", "minimum": 2 },
                 "meal": { "enum": ["none", "rice"] },

@@ -49,6 +49,7 @@ struct Taken {
     example: Value,
     /// The schema of its form, where it takes files.
     form: Option<Value>,
+    document: Value,
 }
 
 async fn taken(visit: &PageRequest, route: &str) -> Result<Taken, Failed> {
@@ -66,7 +67,11 @@ async fn taken(visit: &PageRequest, route: &str) -> Result<Taken, Failed> {
         Value::Null => sample(&document, &content["application/json"]["schema"]),
         example => example.clone(),
     };
-    Ok(Taken { example, form })
+    Ok(Taken {
+        example,
+        form,
+        document,
+    })
 }
 
 pub(crate) async fn page(request: HttpRequest) -> Answer {
@@ -84,7 +89,7 @@ async fn asked<'a>(visit: &PageRequest, sent: Option<&'a Fields>) -> Result<Prop
     let mut form = Form::of(sent);
     let elsewhere = Equivalents::new("POST", path, &["tasks", "submit", &route]);
     let elsewhere = match &taken.form {
-        Some(schema) => with_files(&mut form, schema, elsewhere),
+        Some(schema) => with_files(&mut form, &taken.document, schema, elsewhere),
         None => with_json(&mut form, &taken.example, elsewhere),
     };
     Ok(Proposal {
@@ -128,7 +133,12 @@ fn with_json(form: &mut Form<'_>, example: &Value, elsewhere: Equivalents) -> Eq
 
 /// A form of the type's own fields. The browser sends it as it stands. A file is the person's, and only its place
 /// among the fields is shown.
-fn with_files(form: &mut Form<'_>, schema: &Value, elsewhere: Equivalents) -> Equivalents {
+fn with_files(
+    form: &mut Form<'_>,
+    document: &Value,
+    schema: &Value,
+    elsewhere: Equivalents,
+) -> Equivalents {
     form.has_files = true;
     let required = |name: &str| {
         let all = schema["required"].as_array();
@@ -136,7 +146,7 @@ fn with_files(form: &mut Form<'_>, schema: &Value, elsewhere: Equivalents) -> Eq
     };
     // Texts go before files.
     let fields = schema["properties"].as_object().into_iter().flatten();
-    let (files, texts): (Vec<_>, Vec<_>) = fields.partition(|(_, of)| is_file(of));
+    let (files, texts): (Vec<_>, Vec<_>) = fields.partition(|(_, of)| is_file(document, of));
     let (mut parts, mut request) = (Vec::new(), Map::new());
     for (name, of) in texts {
         let value = form.value(name, "");
