@@ -13,6 +13,7 @@ mod mutants;
 mod oldest_sqlite;
 mod outside;
 mod publish;
+mod simulate;
 mod size;
 mod tally;
 mod test;
@@ -27,6 +28,8 @@ cargo xtask test [FILTER]   run the tests, all or those with FILTER in their nam
 cargo xtask tidy            check the rules of the house that no compiler checks
 cargo xtask chaos [--seed N] [--minutes N] [--clients N] [--program PATH]
                             run tasks on real servers while faults strike, then check every promise on every task
+cargo xtask simulate [--seeds N] [--from N] [--seconds N]
+                            run whole installations in memory, one a seed, and check every promise after each change
 cargo xtask mutants [FILTER]
                             change one decision at a time, as tests/mutants says, and run the test that has to notice
 cargo xtask examples        build and test the programs in examples/, with the versions of the workspace
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         ["test"] => test::run(None),
         ["test", filter] if !filter.starts_with('-') => test::run(Some(filter)),
         ["chaos", arguments @ ..] => chaos::run(arguments),
+        ["simulate", arguments @ ..] => simulate::run(arguments),
         ["tidy"] => tidy::run(),
         ["mutants"] => mutants::run(None),
         ["mutants", filter] if !filter.starts_with('-') => mutants::run(Some(filter)),

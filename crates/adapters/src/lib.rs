@@ -8,6 +8,8 @@
 pub mod azure;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod batch;
+#[cfg(any(feature = "sqlite", feature = "folder"))]
+pub mod blocking;
 #[cfg(feature = "buckets")]
 pub mod buckets;
 pub mod client_certificate;

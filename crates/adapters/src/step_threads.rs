@@ -176,7 +176,9 @@ impl Pool {
             let was = state.at.remove(&number);
             drop(state);
             if let Some(At {
-                label: CodeLabel { task, step, part },
+                label: CodeLabel {
+                    task, step, part, ..
+                },
                 since,
                 ..
             }) = was.filter(|was| was.named)
@@ -266,7 +268,10 @@ impl Pool {
                 })
                 .collect();
             drop(state);
-            for CodeLabel { task, step, part } in blocking {
+            for CodeLabel {
+                task, step, part, ..
+            } in blocking
+            {
                 tracing::warn!(
                     %task,
                     step,

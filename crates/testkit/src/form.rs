@@ -168,20 +168,29 @@ pub async fn try_submit(engine: &Engine, form: Form) -> Result<TaskId, SubmitErr
         webhook: None,
         labels: form.labels,
     };
-    let session = UploadSession::begin(engine, task_type, submission).await;
-    let mut session = accepted("the upload session", session);
-    for (name, value) in form.fields {
-        accepted(&format!("the field `{name}`"), session.field(&name, value));
-    }
-    for (field, name, bytes) in form.files {
-        let name = accepted(&format!("the file name `{name}`"), FileName::parse(&name));
-        let body = futures::stream::once(async move { Ok(bytes.into()) }).boxed();
-        let received = session.file(&field, name, "text/plain", body).await;
-        accepted(&format!("the file of the field `{field}`"), received);
-    }
-    let submitted = session.submit().await;
+    let mut session = UploadSession::begin(engine, task_type, submission).await?;
+    let submitted = match take_in(&mut session, form.fields, form.files).await {
+        Ok(()) => session.submit().await,
+        Err(refused) => Err(refused),
+    };
     if submitted.is_err() {
         session.abandon("the request was refused").await;
     }
     Ok(submitted?.answer.task_id)
+}
+
+async fn take_in(
+    session: &mut UploadSession,
+    fields: Vec<(String, Value)>,
+    files: Vec<(String, String, Vec<u8>)>,
+) -> Result<(), SubmitError> {
+    for (name, value) in fields {
+        session.field(&name, value)?;
+    }
+    for (field, name, bytes) in files {
+        let name = accepted(&format!("the file name `{name}`"), FileName::parse(&name));
+        let body = futures::stream::once(async move { Ok(bytes.into()) }).boxed();
+        session.file(&field, name, "text/plain", body).await?;
+    }
+    Ok(())
 }

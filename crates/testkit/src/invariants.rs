@@ -27,7 +27,7 @@ pub fn broken(decl: &TaskDecl, record: &TaskRecord, history: &History) -> Vec<St
     completed_is_whole(record, history, &mut broken);
     no_forward_start_after_compensating(history, &mut broken);
     attempts_are_contiguous(history, &mut broken);
-    undos::undo_is_in_reverse(decl, history, &mut broken);
+    undos::undo_is_in_reverse(decl, record, history, &mut broken);
     changes::outputs_stand(decl, history, &mut broken);
     changes::rows_name_their_change(record, history, &mut broken);
     changes::cancelled_never_completes(record, history, &mut broken);

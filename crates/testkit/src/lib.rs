@@ -20,9 +20,11 @@ pub mod servers;
 mod service_of;
 #[cfg(feature = "services")]
 pub mod services;
+pub mod simulation;
 pub mod sweep;
 mod task_tree;
 mod test_task;
+pub mod through;
 pub mod trail;
 
 pub use clock::TestClock;

@@ -3,9 +3,9 @@
 //! to find it.
 
 use super::walk::is_gone;
+use crate::blocking::Blocking;
 use crate::key_checks::is_segment;
 use async_trait::async_trait;
-use bytes::BytesMut;
 use counterstep_contracts::TaskId;
 use counterstep_kernel::ports::{ByteStream, Scratch, Sealed};
 use counterstep_steps::digest::hex;
@@ -19,8 +19,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::io::AsyncReadExt;
-use tokio::task::spawn_blocking;
 
 /// How much of a file is held at a time.
 const CHUNK: usize = 256 << 10;
@@ -38,6 +36,7 @@ pub struct FolderScratch {
     root: PathBuf,
     /// What all files took, and when that was measured.
     measured: Arc<Mutex<Option<(Instant, u64)>>>,
+    blocking: Blocking,
 }
 
 impl FolderScratch {
@@ -50,7 +49,21 @@ impl FolderScratch {
         Ok(Self {
             root: root.canonicalize()?,
             measured: Arc::default(),
+            blocking: Blocking::default(),
         })
+    }
+
+    /// Reads and writes where this says.
+    #[must_use]
+    pub fn blocking(self, blocking: Blocking) -> Self {
+        Self { blocking, ..self }
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        self.blocking.run(work).await.map_err(io::Error::other)?
     }
 
     fn folder(&self, task: TaskId, step: &str) -> io::Result<PathBuf> {
@@ -77,7 +90,7 @@ impl Scratch for FolderScratch {
         let folder = self.folder(place.task, &place.step)?;
         let name = segment(name)?.to_owned();
         let path = folder.join(format!("{name}{DRAFT}"));
-        blocking(move || {
+        self.run(move || {
             std::fs::create_dir_all(&folder)?;
             remove_older(&folder, &name);
             std::fs::File::create(&path)?;
@@ -94,7 +107,7 @@ impl Scratch for FolderScratch {
                 "a draft of another step cannot be sealed here",
             ));
         }
-        blocking(move || {
+        self.run(move || {
             let sealed = measure(&draft)?;
             // Two drafts of one content end as one file: a rename replaces, and who reads the old
             // one reads on.
@@ -107,7 +120,7 @@ impl Scratch for FolderScratch {
     async fn locate(&self, task: TaskId, file: &ScratchFile) -> io::Result<Option<PathBuf>> {
         let path = self.folder(task, &file.step)?.join(segment(&file.sha256)?);
         let size_bytes = file.size_bytes;
-        blocking(move || match std::fs::metadata(&path) {
+        self.run(move || match std::fs::metadata(&path) {
             Ok(found) if found.is_file() && found.len() == size_bytes => Ok(Some(path)),
             Ok(_) => Ok(None),
             Err(error) if is_gone(&error) => Ok(None),
@@ -117,23 +130,30 @@ impl Scratch for FolderScratch {
     }
 
     async fn read(&self, path: &Path) -> io::Result<ByteStream> {
-        let file = tokio::fs::File::open(path).await?;
-        Ok(stream::try_unfold(file, |mut file| async {
-            let mut chunk = BytesMut::with_capacity(CHUNK);
-            let read = file.read_buf(&mut chunk).await?;
-            Ok((read > 0).then(|| (chunk.freeze(), file)))
+        let path = path.to_owned();
+        let file = self.run(move || std::fs::File::open(path)).await?;
+        let of = self.clone();
+        Ok(stream::try_unfold((file, of), |(mut file, of)| async {
+            let read = move || {
+                let mut chunk = vec![0; CHUNK];
+                let read = file.read(&mut chunk)?;
+                chunk.truncate(read);
+                Ok((chunk, file))
+            };
+            let (chunk, file) = of.run(read).await?;
+            Ok((!chunk.is_empty()).then(|| (chunk.into(), (file, of))))
         })
         .boxed())
     }
 
     async fn used(&self, task: TaskId, step: &str) -> io::Result<u64> {
         let folder = self.folder(task, step)?;
-        blocking(move || Ok(size_of(&folder))).await
+        self.run(move || Ok(size_of(&folder))).await
     }
 
     async fn used_by_all(&self) -> io::Result<u64> {
         let (root, measured) = (self.root.clone(), self.measured.clone());
-        blocking(move || {
+        self.run(move || {
             let mut measured = measured.lock();
             match *measured {
                 Some((at, bytes)) if at.elapsed() < MEASURED_FOR => Ok(bytes),
@@ -149,7 +169,7 @@ impl Scratch for FolderScratch {
 
     async fn remove(&self, task: TaskId) -> io::Result<()> {
         let folder = folder_of_task(&self.root, task);
-        blocking(move || match std::fs::remove_dir_all(folder) {
+        self.run(move || match std::fs::remove_dir_all(folder) {
             Err(error) if !is_gone(&error) => Err(error),
             Ok(()) | Err(_) => Ok(()),
         })
@@ -158,7 +178,7 @@ impl Scratch for FolderScratch {
 
     async fn tasks(&self) -> io::Result<Vec<TaskId>> {
         let root = self.root.clone();
-        blocking(move || {
+        self.run(move || {
             let mut tasks = Vec::new();
             for entry in std::fs::read_dir(root)? {
                 // What is not named like a task was not put there by us, and is left alone.
@@ -230,10 +250,4 @@ fn measure(path: &Path) -> io::Result<Sealed> {
         digest.update(&chunk[..read]);
         size_bytes += read as u64;
     }
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    spawn_blocking(work).await.map_err(io::Error::other)?
 }

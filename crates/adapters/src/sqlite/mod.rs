@@ -82,6 +82,18 @@ impl SqliteStore {
         Ok(Self::on(Database::open(path, &options).await?, &options))
     }
 
+    /// A database in memory, or another process's part of one that is there, by its name: for simulations. It is gone with
+    /// the last store on it.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub async fn in_memory(name: &str, options: SqliteOptions) -> Result<Self, OpenError> {
+        Ok(Self::on(
+            Database::in_memory(name, &options).await?,
+            &options,
+        ))
+    }
+
     /// A file as it is, for looking only: neither it nor its schema is made or changed. What the
     /// schema does not have yet cannot be asked for.
     ///

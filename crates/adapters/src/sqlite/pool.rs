@@ -7,6 +7,7 @@ use super::fault::{Fault, is_busy};
 use super::file_use::{FileUse, UseError, wait_for, wal_reset_bug};
 use super::migrate;
 use super::writer::{How, Writer};
+use crate::blocking::Blocking;
 use deadpool::Runtime;
 use deadpool::managed::{Manager, Metrics, Object, Pool, RecycleError, RecycleResult, Timeouts};
 use diesel::connection::{AnsiTransactionManager, TransactionManager, TransactionManagerStatus};
@@ -19,7 +20,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 /// How the database file is used.
@@ -35,6 +35,8 @@ pub struct SqliteOptions {
     pub clock: Arc<dyn MachineClock>,
     /// Whether the machine's calendar is right, also where it is more than a day ahead of its timer.
     pub accepts_clock: bool,
+    /// Where its transactions run.
+    pub blocking: Blocking,
 }
 
 impl Default for SqliteOptions {
@@ -45,6 +47,7 @@ impl Default for SqliteOptions {
             busy_timeout: Duration::from_secs(5),
             clock: Arc::new(SystemClocks),
             accepts_clock: false,
+            blocking: Blocking::default(),
         }
     }
 }
@@ -107,6 +110,7 @@ pub struct Database {
     wait: Duration,
     clock: Arc<FileClock>,
     busy_timeout: Duration,
+    blocking: Blocking,
     pub(super) log_has_deleted: Arc<AtomicBool>,
 }
 
@@ -143,7 +147,7 @@ impl Database {
             options.accepts_clock,
         );
         let looked_at = clock.clone();
-        let prepared = spawn_blocking(move || {
+        let prepared = options.blocking.run(move || {
             std::fs::create_dir_all(folder).map_err(OpenError::Folder)?;
             let file_use = FileUse::of(&file, wal_reset_bug())?;
             let turn = file_use.turn();
@@ -157,23 +161,38 @@ impl Database {
         let file_use = prepared
             .await
             .map_err(|error| OpenError::Connection(error.to_string()))??;
-        Self::with(path, options, clock, Some(Arc::new(file_use)))
+        Self::with(usable(path)?, options, clock, Some(Arc::new(file_use)))
     }
 
     /// Looks at a file with the schema that it has. Not for writing.
     // Beside a process that has it alone, too: readers have no part in what SQLite got wrong.
     pub(super) fn as_it_is(path: &Path, options: &SqliteOptions) -> Result<Self, OpenError> {
         let clock = Arc::new(FileClock::new(options.clock.clone()));
-        Self::with(path, options, clock, None)
+        Self::with(usable(path)?, options, clock, None)
+    }
+
+    /// Opens a database in memory, or another part of one that is there: it lasts as long as one of its parts. The name is
+    /// that of all its parts in this process.
+    pub(super) async fn in_memory(name: &str, options: &SqliteOptions) -> Result<Self, OpenError> {
+        // Shared by its name, which the leading slash says.
+        let path: Arc<str> = format!("file:/{name}?vfs=memdb").into();
+        let mut first = migrate::bring_up_to_date(&path, options.busy_timeout)?;
+        let clock = Arc::new(FileClock::new(options.clock.clone()));
+        clock.check(&mut first, options.accepts_clock)?;
+        let database = Self::with(path, options, clock, None)?;
+        // It is gone with its last connection, and that of the writer stays.
+        let writer = database.writer.connect().await;
+        writer.map_err(OpenError::Connection)?;
+        Ok(database)
     }
 
     fn with(
-        path: &Path,
+        text: Arc<str>,
         options: &SqliteOptions,
         clock: Arc<FileClock>,
         file_use: Option<Arc<FileUse>>,
     ) -> Result<Self, OpenError> {
-        let (text, busy_timeout) = (usable(path)?, options.busy_timeout);
+        let (busy_timeout, blocking) = (options.busy_timeout, options.blocking);
         let pool = |use_: Use, size: usize| {
             let timeouts = Timeouts {
                 wait: Some(options.wait),
@@ -183,6 +202,7 @@ impl Database {
             Pool::builder(Connections {
                 path: text.clone(),
                 busy_timeout,
+                blocking,
                 use_,
                 file_use: file_use.clone(),
             })
@@ -193,7 +213,7 @@ impl Database {
             .map_err(|error| OpenError::Connection(error.to_string()))
         };
         let (writer, readers) = (pool(Use::Write, 1)?, pool(Use::Read, options.readers)?);
-        let writer = Writer::new(writer, clock.clone(), options.wait);
+        let writer = Writer::new(writer, clock.clone(), options.wait, blocking);
         Ok(Self {
             path: text,
             writer,
@@ -202,6 +222,7 @@ impl Database {
             wait: options.wait,
             clock,
             busy_timeout,
+            blocking,
             // A process that has ended may have left it.
             log_has_deleted: Arc::new(AtomicBool::new(true)),
         })
@@ -210,7 +231,7 @@ impl Database {
     /// Writes the file anew.
     pub(super) async fn vacuum(&self) -> Result<(), OpenError> {
         let (path, busy_timeout) = (self.path.clone(), self.busy_timeout);
-        let vacuumed = spawn_blocking(move || {
+        let vacuumed = self.blocking.run(move || {
             let mut file = connect(&path, busy_timeout)?;
             let written = file
                 .batch_execute("VACUUM")
@@ -230,7 +251,8 @@ impl Database {
         query: impl FnOnce(&mut SqliteConnection) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
         let mut connection = get(&self.readers).await.map_err(Fault::Unavailable)?;
-        let read = spawn_blocking(move || connection.diesel.transaction(query));
+        let transaction = move || connection.diesel.transaction(query);
+        let read = self.blocking.run(transaction);
         read.await
             .map_err(|error| Fault::Unavailable(error.to_string()))?
     }
@@ -293,15 +315,7 @@ impl Database {
         durability: Durability,
         change: impl Fn(&mut SqliteConnection, i64) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
-        self.writer
-            .write(
-                How {
-                    durability,
-                    alone: false,
-                },
-                change,
-            )
-            .await
+        self.writer.write(How::shared(durability), change).await
     }
 
     /// The same, in a transaction of its own.
@@ -310,15 +324,7 @@ impl Database {
         durability: Durability,
         change: impl Fn(&mut SqliteConnection, i64) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
-        self.writer
-            .write(
-                How {
-                    durability,
-                    alone: true,
-                },
-                change,
-            )
-            .await
+        self.writer.write(How::alone(durability), change).await
     }
 }
 
@@ -341,6 +347,7 @@ enum Use {
 pub(super) struct Connections {
     path: Arc<str>,
     busy_timeout: Duration,
+    blocking: Blocking,
     use_: Use,
     file_use: Option<Arc<FileUse>>,
 }
@@ -422,7 +429,7 @@ impl Manager for Connections {
     async fn create(&self) -> Result<Pooled, String> {
         let (path, busy_timeout, use_) = (self.path.clone(), self.busy_timeout, self.use_);
         let file_use = self.file_use.clone();
-        let opened = spawn_blocking(move || -> Result<Pooled, String> {
+        let opened = self.blocking.run(move || -> Result<Pooled, String> {
             let mut diesel = connect(&path, busy_timeout).map_err(|error| error.to_string())?;
             let settings = match use_ {
                 Use::Read => "PRAGMA query_only = ON",

@@ -8,6 +8,7 @@ use super::file_use::{FileUse, wait_for};
 use super::pool::{Connections, Durability, Pooled, get};
 use super::prepared::Statement;
 use crate::batch::{Batcher, Flush, Limits, NoReply, Queued};
+use crate::blocking::Blocking;
 use deadpool::managed::Pool;
 use diesel::{RunQueryDsl, SqliteConnection};
 use futures::FutureExt;
@@ -15,7 +16,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
-use tokio::task::spawn_blocking;
 
 /// Maximum number of writes of one transaction. Other processes on the file wait for its end.
 const MOST: usize = 128;
@@ -30,6 +30,22 @@ pub(super) struct How {
     /// Whether it has a transaction of its own: statements of a user may take long, and a
     /// constraint that is looked at last would refuse its neighbours too.
     pub(super) alone: bool,
+}
+
+impl How {
+    pub(super) const fn shared(durability: Durability) -> Self {
+        Self {
+            durability,
+            alone: false,
+        }
+    }
+
+    pub(super) const fn alone(durability: Durability) -> Self {
+        Self {
+            durability,
+            alone: true,
+        }
+    }
 }
 
 /// A write in the queue, whatever it returns.
@@ -81,6 +97,7 @@ pub(super) struct Writer {
     batcher: Batcher<Request>,
     connections: Pool<Connections>,
     wait: Duration,
+    blocking: Blocking,
 }
 
 impl Writer {
@@ -89,10 +106,14 @@ impl Writer {
         connections: Pool<Connections>,
         clock: Arc<FileClock>,
         wait: Duration,
+        blocking: Blocking,
     ) -> Self {
-        let of_flush = connections.clone();
-        let flush: Flush<Request> =
-            Box::new(move |writes| flush(of_flush.clone(), clock.clone(), writes).boxed());
+        let at = Arc::new(Place {
+            connections: connections.clone(),
+            clock,
+            blocking,
+        });
+        let flush: Flush<Request> = Box::new(move |writes| flush(at.clone(), writes).boxed());
         Self {
             batcher: Batcher::new(
                 Limits {
@@ -105,14 +126,20 @@ impl Writer {
             ),
             connections,
             wait,
+            blocking,
         }
+    }
+
+    /// Opens its connection.
+    pub(super) async fn connect(&self) -> Result<(), String> {
+        get(&self.connections).await.map(drop)
     }
 
     /// Between two writes, as [`Pooled::empty_log`] does.
     pub(super) async fn empty_log(&self) -> Result<(bool, bool), Fault> {
         let connection = get(&self.connections).await;
         let mut connection = connection.map_err(Fault::Unavailable)?;
-        let emptied = spawn_blocking(move || connection.empty_log());
+        let emptied = self.blocking.run(move || connection.empty_log());
         emptied
             .await
             .map_err(|error| Fault::Unavailable(error.to_string()))?
@@ -158,10 +185,17 @@ fn pick(queue: &mut VecDeque<Queued<Request>>) -> Vec<Queued<Request>> {
     queue.drain(..shared.max(1).min(queue.len())).collect()
 }
 
-async fn flush(connections: Pool<Connections>, clock: Arc<FileClock>, writes: Vec<Request>) {
-    let mut left = VecDeque::from(write(&connections, &clock, writes).await.left);
+/// Where the writes of a batch go.
+struct Place {
+    connections: Pool<Connections>,
+    clock: Arc<FileClock>,
+    blocking: Blocking,
+}
+
+async fn flush(at: Arc<Place>, writes: Vec<Request>) {
+    let mut left = VecDeque::from(write(&at, writes).await.left);
     while let Some(one) = left.pop_front() {
-        if let Some(text) = write(&connections, &clock, vec![one]).await.busy {
+        if let Some(text) = write(&at, vec![one]).await.busy {
             return fail_all(left, || Fault::Unavailable(text.clone()));
         }
     }
@@ -177,31 +211,28 @@ struct Rest {
     busy: Option<String>,
 }
 
-async fn write(
-    connections: &Pool<Connections>,
-    clock: &Arc<FileClock>,
-    writes: Vec<Request>,
-) -> Rest {
-    let mut connection = match get(connections).await {
+async fn write(at: &Arc<Place>, writes: Vec<Request>) -> Rest {
+    let mut connection = match get(&at.connections).await {
         Ok(connection) => connection,
         Err(error) => {
             fail_all(writes, || Fault::Unavailable(error.clone()));
             return Rest::default();
         }
     };
-    let clock = clock.clone();
+    let place = at.clone();
     // The connection goes back to the pool when the closure ends, without a transaction on it. A
     // closure that panics drops its writes, and their callers get `NoReply::Dropped`.
-    spawn_blocking(move || write_all(&mut connection, &clock, writes))
+    at.blocking
+        .run(move || write_all(&mut connection, &place, writes))
         .await
         .unwrap_or_default()
 }
 
-fn write_all(connection: &mut Pooled, clock: &FileClock, mut writes: Vec<Request>) -> Rest {
+fn write_all(connection: &mut Pooled, at: &Place, mut writes: Vec<Request>) -> Rest {
     let began = Instant::now();
     let is_shared = writes.len() > 1;
     let mut busy = None;
-    match transact(connection, clock, &mut writes) {
+    match transact(connection, &at.clock, &mut writes) {
         Ok(written) => {
             for (write, written) in writes.into_iter().zip(written) {
                 write.reply(written);
@@ -223,7 +254,7 @@ fn write_all(connection: &mut Pooled, clock: &FileClock, mut writes: Vec<Request
         Err(_) => return Rest { left: writes, busy },
     }
     // Another process on the file looks for the lock every now and then, and is to find it free.
-    if is_shared {
+    if is_shared && at.blocking == Blocking::Threads {
         std::thread::sleep(began.elapsed() / FREE);
     }
     Rest {

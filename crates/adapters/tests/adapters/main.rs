@@ -13,6 +13,7 @@ mod encrypted;
 mod folder;
 #[cfg(all(feature = "http", feature = "redis"))]
 mod http;
+mod in_memory;
 #[cfg(feature = "postgres")]
 mod leases;
 #[cfg(feature = "nats")]

@@ -1,7 +1,7 @@
 //! The threads of steps: code that blocks its thread holds up none but itself.
 
 use counterstep_adapters::step_threads::StepThreads;
-use counterstep_contracts::TaskId;
+use counterstep_contracts::{Attempt, TaskId};
 use counterstep_kernel::ports::{CodeLabel, StepRunner};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,6 +16,7 @@ fn label(step: &str) -> CodeLabel {
         task: TaskId(Uuid::from_u128(7)),
         step: step.to_owned(),
         part: "run",
+        attempt: Attempt(1),
     }
 }
 

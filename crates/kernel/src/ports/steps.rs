@@ -1,7 +1,7 @@
 //! Where the code of task authors runs: apart from the engine, which goes on whatever that code
 //! does to its thread.
 
-use counterstep_contracts::TaskId;
+use counterstep_contracts::{Attempt, TaskId};
 use futures::future::BoxFuture;
 use std::fmt::{self, Debug, Display};
 
@@ -14,6 +14,8 @@ pub struct CodeLabel {
     pub step: String,
     /// What of that step: `run`, `undo` or `probe`.
     pub part: &'static str,
+    /// The attempt that it is, or that a probe asks about.
+    pub attempt: Attempt,
 }
 
 impl Display for CodeLabel {

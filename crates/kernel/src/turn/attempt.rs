@@ -308,6 +308,7 @@ impl Prepared {
             task: self.task,
             step: self.step.clone(),
             part: part(self.direction),
+            attempt: self.attempt,
         };
         let heartbeat = match self.direction {
             Direction::Forward => self.task_type.decl.steps[self.at].heartbeat,

@@ -61,7 +61,9 @@ struct Occupied {
 impl Drop for Occupied {
     fn drop(&mut self) {
         if self.run.become_(RunState::Gone) == RunState::Abandoned {
-            let CodeLabel { task, step, part } = &self.label;
+            let CodeLabel {
+                task, step, part, ..
+            } = &self.label;
             self.isolation.returned(*task);
             tracing::warn!(%task, step, part, "abandoned code has let go of its thread");
         }
@@ -136,7 +138,9 @@ where
     let mut state = run.state.lock();
     if *state == RunState::Running {
         *state = RunState::Abandoned;
-        let CodeLabel { task, step, part } = &label;
+        let CodeLabel {
+            task, step, part, ..
+        } = &label;
         engine.isolation.abandon(*task);
         engine.observe(Observation::Abandoned);
         tracing::error!(

@@ -230,6 +230,7 @@ async fn ask(
         task,
         step: step.clone(),
         part: "probe",
+        attempt,
     };
     let found: StepResult<Probe<Value>> = match code::run(engine, label, code, over).await {
         Ok(found) => found,

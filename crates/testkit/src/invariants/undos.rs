@@ -46,12 +46,24 @@ pub(super) fn undone_once(
 
 /// 10: undos go in the reverse order of the steps' first starts; those of a parallel group side by
 /// side, and all of them before the group's predecessor.
-pub(super) fn undo_is_in_reverse(decl: &TaskDecl, history: &History, broken: &mut Vec<String>) {
+pub(super) fn undo_is_in_reverse(
+    decl: &TaskDecl,
+    record: &TaskRecord,
+    history: &History,
+    broken: &mut Vec<String>,
+) {
     let of = |no| decl.steps.iter().find(|step| step.no == no);
     let group = |no| of(no).and_then(|step| step.group);
     // Steps that stand alone are in no group, and so are never beside each other.
     let beside = |no, other| group(no).is_some() && group(no) == group(other);
-    let needs = |no| of(no).is_some_and(|step| step.undo.has_effects());
+    // A step whose only attempt has certainly sent nothing has not started: there is nothing to undo.
+    let started = |no| {
+        record
+            .steps
+            .iter()
+            .any(|row| row.no == no && row.started_seq.is_some())
+    };
+    let needs = |no| of(no).is_some_and(|step| step.undo.has_effects()) && started(no);
     let mut starts = Vec::new();
     let mut open = BTreeSet::new();
     for entry in history.audit.iter().map(|row| &row.entry) {

@@ -1,0 +1,155 @@
+//! A start of a process and its way to everything that it shares with others: closed for good when it is killed.
+
+use super::choice::Choice;
+use super::executor::Bag;
+use super::faults::Trouble;
+use super::world::World;
+use counterstep_kernel::ports::{Clock, Random};
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// A start of a process.
+pub(super) struct Link {
+    pub(super) world: Arc<World>,
+    /// As `worker 1`, without the number of the start.
+    pub(super) process: String,
+    start: u32,
+    pub(super) bag: Bag,
+    is_closed: AtomicBool,
+    calls: Mutex<BTreeMap<&'static str, u32>>,
+    random: Mutex<Choice>,
+    /// Its timer runs faster or slower than that of the world: of 1,000.
+    rate: u32,
+    /// Its calendar is ahead of that of the world by this, or behind.
+    ahead: i64,
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (start {})", self.process, self.start)
+    }
+}
+
+impl Link {
+    pub(super) fn new(world: &Arc<World>, process: &str, start: u32) -> Self {
+        let mut choice = Choice::of(world.seed, &format!("{process} {start}"));
+        let drifts = world.options.clocks_drift;
+        Self {
+            world: world.clone(),
+            process: process.to_owned(),
+            start,
+            bag: world.tasks.bag(),
+            is_closed: AtomicBool::new(false),
+            calls: Mutex::default(),
+            rate: match drifts {
+                true => u32::try_from(choice.within(900, 1100)).unwrap_or(1000),
+                false => 1000,
+            },
+            ahead: match drifts {
+                true => i64::try_from(choice.below(1_200_000)).unwrap_or_default() - 600_000,
+                false => 0,
+            },
+            random: Mutex::new(choice),
+        }
+    }
+
+    /// Nothing that it does from now on reaches others.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
+    }
+
+    /// Notes an event of this process.
+    pub(super) fn note(&self, what: impl std::hash::Hash, line: impl FnOnce() -> String) {
+        let (world, process) = (&self.world, &self.process);
+        world.trace.note(world.now(), (process, what), || {
+            format!("{process:14} {}", line())
+        });
+    }
+
+    /// Whether something goes wrong with its next call of this kind. Once it is killed the call never ends: its tasks are dropped.
+    pub(super) async fn next(
+        &self,
+        kind: &'static str,
+        troubles: &[Trouble],
+    ) -> Option<(Trouble, Choice)> {
+        if self.is_closed() {
+            return std::future::pending().await;
+        }
+        self.struck(kind, troubles)
+    }
+
+    /// The same of what does not wait.
+    pub(super) fn struck(
+        &self,
+        kind: &'static str,
+        troubles: &[Trouble],
+    ) -> Option<(Trouble, Choice)> {
+        let number = {
+            let mut calls = self.calls.lock();
+            let number = calls.entry(kind).or_default();
+            *number += 1;
+            *number
+        };
+        let world = &self.world;
+        if world.is_healed() || !troubles.iter().any(|it| world.faults.rate(*it) > 0) {
+            return None;
+        }
+        let place = format!("{} start {} {kind} {number}", self.process, self.start);
+        let struck = world.faults.strike(world.now(), &place, troubles);
+        if let Some((trouble, _)) = &struck {
+            self.note((kind, *trouble), || format!("{kind}: {trouble:?}  (fault)"));
+        }
+        struck
+    }
+
+    /// Waits up to this long, in milliseconds, by the seed.
+    pub(super) async fn waits(&self, choice: &mut Choice, from: u64, to: u64) {
+        sleep(Duration::from_millis(choice.within(from, to))).await;
+        if self.is_closed() {
+            std::future::pending().await
+        }
+    }
+}
+
+/// The timer and the calendar of a process.
+#[derive(Debug, Clone)]
+pub(super) struct SimClock(pub(super) Arc<Link>);
+
+impl Clock for SimClock {
+    fn monotonic(&self) -> Duration {
+        self.0.world.now() * self.0.rate / 1000
+    }
+
+    fn unix_millis(&self) -> u64 {
+        let world = self.0.world.calendar().as_millis();
+        let shown = i64::try_from(world).unwrap_or(i64::MAX) + self.0.ahead;
+        u64::try_from(shown).unwrap_or_default()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        // Tokio's wheel has an end.
+        let longest = Duration::from_secs(1 << 28);
+        Box::pin(sleep(duration.min(longest) * 1000 / self.0.rate))
+    }
+}
+
+/// The chance of a process.
+#[derive(Debug, Clone)]
+pub(super) struct SimRandom(pub(super) Arc<Link>);
+
+impl Random for SimRandom {
+    fn bits(&self) -> u128 {
+        let mut random = self.0.random.lock();
+        u128::from(random.draw()) << 64 | u128::from(random.draw())
+    }
+}

@@ -1,0 +1,396 @@
+//! One run of a seed: faults while requests come, then none until all is at rest, then what must hold in the end.
+
+use super::choice::Choice;
+use super::clients::{Told, client};
+use super::executor::{self, Order};
+use super::faults::{FaultId, Strike, Trouble};
+use super::process::{Kind, Process, Processes, Shared};
+use super::world::{Options, Planned, World};
+use super::{Outcome, Setup};
+use crate::invariants::broken_of_all;
+use crate::many_tasks::with_states;
+use counterstep_contracts::{TaskId, TaskStatus};
+use counterstep_kernel::record::TaskRecord;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// What of a seed is run: all of it, or a part that was found to be enough.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Part {
+    /// These faults; `None`: all.
+    pub(super) faults: Option<BTreeSet<FaultId>>,
+    /// Maximum number of tasks.
+    pub(super) tasks: Option<u32>,
+    /// Maximum number of processes of a kind.
+    pub(super) hosts: Option<u32>,
+    /// Tasks go on in the order in which they were woken.
+    pub(super) in_order: bool,
+}
+
+/// Polls that a run may take: more is a livelock.
+const MOST_POLLS: u64 = 3_000_000;
+
+/// How long after all is healed everything has to be at rest.
+const REST_WITHIN: Duration = Duration::from_secs(600);
+
+/// Runs a seed, on this thread alone.
+pub(super) fn run(seed: u64, part: &Part, keeps: bool, setup: &dyn Fn(&mut Setup)) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    let outcome = runtime.block_on(tokio::task::unconstrained(run_in(seed, part, keeps, setup)));
+    // What a user's code has started is not waited for.
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn run_in(seed: u64, part: &Part, keeps: bool, setup: &dyn Fn(&mut Setup)) -> Outcome {
+    let mut made = Setup::default();
+    setup(&mut made);
+    let mut options = Options::of(seed);
+    options.tasks = options.tasks.min(part.tasks.unwrap_or(u32::MAX));
+    options.workers = options.workers.min(part.hosts.unwrap_or(u32::MAX));
+    options.apis = options.apis.min(part.hosts.unwrap_or(u32::MAX));
+    if part.in_order {
+        options.order = Order::First;
+    }
+    let registry = Arc::new(with_states(std::mem::take(&mut made.registry)).await);
+    let (only, order) = (part.faults.clone(), options.order);
+    let world = Arc::new(World::new(seed, options, only, keeps, registry).await);
+    let shared = Arc::new(Shared::new(&world, made.services.clone()));
+    let processes: Processes = Arc::new(Mutex::new(processes(&world)));
+    let told = Arc::new(Mutex::new(Told::default()));
+    let script = script(&world, &shared, &processes, &told, &made);
+    let mut script = pin!(script);
+    let watched = poll_fn(|context| {
+        if world.watch.has_broken() {
+            return Poll::Ready(());
+        }
+        script.as_mut().poll(context)
+    });
+    let choice = Choice::of(seed, "schedule");
+    let (ended, polls) = executor::run(&world.tasks, order, choice, MOST_POLLS, watched).await;
+    if ended.is_err() {
+        world
+            .watch
+            .fails(format!("livelock: not at rest after {polls} polls"));
+    }
+    let statuses = world.watch.tasks().values().fold(
+        BTreeMap::<TaskStatus, u32>::new(),
+        |mut statuses, task| {
+            *statuses.entry(task.status).or_default() += 1;
+            statuses
+        },
+    );
+    Outcome {
+        seed,
+        broken: world.watch.broken(),
+        strikes: world.faults.struck(),
+        options: format!("{:?} {:?}", world.options, world.faults.rates()),
+        hash: world.trace.hash(),
+        events: world.trace.events(),
+        polls,
+        lasted: world.now(),
+        statuses,
+        points: world.watch.points(),
+        lines: world.trace.lines(),
+    }
+}
+
+fn processes(world: &World) -> Vec<Process> {
+    let of = |kind, most| (1..=most).map(move |number| Process::new(kind, number));
+    let apis = of(Kind::Api, world.options.apis);
+    let workers = of(Kind::Worker, world.options.workers);
+    apis.chain(workers).chain(of(Kind::Reconciler, 1)).collect()
+}
+
+async fn script(
+    world: &Arc<World>,
+    shared: &Arc<Shared>,
+    processes: &Processes,
+    told: &Arc<Mutex<Told>>,
+    made: &Setup,
+) {
+    for process in processes.lock().iter_mut() {
+        process.start(world, shared);
+    }
+    let mut choice = Choice::of(world.seed, "requests");
+    let mut clients = Vec::new();
+    for number in 0..world.options.tasks {
+        let form = (made.request)(&mut choice);
+        let of = client(world.clone(), processes.clone(), told.clone(), number, form);
+        let (done, is_done) = tokio::sync::oneshot::channel::<()>();
+        world.tasks.start(
+            world.bag,
+            Box::pin(async move {
+                of.await;
+                drop(done);
+            }),
+        );
+        clients.push(is_done);
+    }
+    let plan = world.plan(processes.lock().len());
+    for event in plan {
+        sleep(event.at.saturating_sub(world.now())).await;
+        strike(world, shared, processes, &event);
+    }
+    sleep(world.options.faults_for.saturating_sub(world.now())).await;
+    heal(world, shared, processes);
+    for client in clients {
+        // Its end, whatever it was.
+        let _ = client.await;
+    }
+    if !rests(world).await {
+        return;
+    }
+    stays_at_rest(world, processes).await;
+    check_all(world, shared, processes, told, made).await;
+}
+
+fn strike(world: &Arc<World>, shared: &Arc<Shared>, processes: &Processes, event: &Planned) {
+    let Planned {
+        id,
+        trouble,
+        process,
+        lasts,
+        ..
+    } = event.clone();
+    let name = processes.lock()[process].name.clone();
+    let place = match trouble {
+        Trouble::Outage => format!("the database answers no process for {lasts:?}"),
+        Trouble::Pause => format!("{name} is paused for {lasts:?}"),
+        Trouble::Stop => format!("{name} is asked to end, and is gone for {lasts:?}"),
+        _ => format!("{name} is killed, and is gone for {lasts:?}"),
+    };
+    let is_there = match &processes.lock()[process].running {
+        // One that is paused hears of nothing.
+        Some(running) => trouble != Trouble::Stop || !world.tasks.is_paused(running.link.bag),
+        None => trouble == Trouble::Outage,
+    };
+    if !is_there || !world.faults.planned(id, world.now(), trouble, &place) {
+        return;
+    }
+    world.note((id, trouble), || format!("{place}  (fault)"));
+    let (world, shared, processes) = (world.clone(), shared.clone(), processes.clone());
+    match trouble {
+        Trouble::Outage => world.go_out(lasts),
+        Trouble::Pause => {
+            let bag = processes.lock()[process]
+                .running
+                .as_ref()
+                .map(|running| running.link.bag);
+            let Some(bag) = bag else { return };
+            world.tasks.pause(bag);
+            let tasks = world.tasks.clone();
+            let goes_on = async move {
+                sleep(lasts).await;
+                tasks.resume(bag);
+            };
+            world.tasks.start(world.bag, Box::pin(goes_on));
+        }
+        _ => {
+            let of = world.clone();
+            let comes_back = async move {
+                if trouble == Trouble::Stop {
+                    let running = processes.lock()[process].running.take();
+                    if let Some(running) = running {
+                        running.stop().await;
+                    }
+                } else {
+                    processes.lock()[process].kill(&world.tasks);
+                }
+                sleep(lasts).await;
+                let process = &mut processes.lock()[process];
+                if process.running.is_none() {
+                    process.start(&world, &shared);
+                }
+            };
+            of.tasks.start(of.bag, Box::pin(comes_back));
+        }
+    }
+}
+
+/// Nothing goes wrong from now on, and all processes are there.
+fn heal(world: &Arc<World>, shared: &Arc<Shared>, processes: &Processes) {
+    world.heal();
+    for process in processes.lock().iter_mut() {
+        match &process.running {
+            Some(running) => world.tasks.resume(running.link.bag),
+            None => process.start(world, shared),
+        }
+    }
+}
+
+async fn rests(world: &Arc<World>) -> bool {
+    let until = world.now() + REST_WITHIN;
+    loop {
+        let tasks = world.watch.tasks();
+        let going: Vec<_> = tasks
+            .iter()
+            .filter(|(_, task)| !task.status.is_at_rest())
+            .collect();
+        if going.is_empty() && !world.works_on() {
+            return true;
+        }
+        if world.now() > until {
+            for (task, seen) in going {
+                world.watch.fails(format!(
+                    "2: task {task} is {} at revision {}, {REST_WITHIN:?} after all was healed",
+                    seen.status, seen.rev
+                ));
+            }
+            return false;
+        }
+        sleep(Duration::from_millis(500)).await;
+    }
+}
+
+/// Longer than two passes of the reconciler, a lease, and a redelivery.
+const QUIET: Duration = Duration::from_secs(40);
+
+async fn stays_at_rest(world: &Arc<World>, processes: &Processes) {
+    // What was on its way when the last one came to rest. A sweep of objects changes tasks later, and their state never.
+    sleep(QUIET).await;
+    let before = world.watch.tasks();
+    sleep(QUIET).await;
+    for (task, seen) in world.watch.tasks() {
+        let then = before.get(&task).map(|before| before.status);
+        if then != Some(seen.status) {
+            world.watch.fails(format!(
+                "2: task {task} was at rest as {then:?}, and went on to {} at revision {}",
+                seen.status, seen.rev
+            ));
+        }
+    }
+    for process in processes.lock().iter() {
+        let kept = process.kept();
+        if kept > 0 {
+            let name = &process.name;
+            world
+                .watch
+                .fails(format!("2: {kept} results are left in the spool of {name}"));
+        }
+    }
+}
+
+async fn check_all(
+    world: &Arc<World>,
+    shared: &Arc<Shared>,
+    processes: &Processes,
+    told: &Arc<Mutex<Told>>,
+    made: &Setup,
+) {
+    let mut records: Vec<TaskRecord> = Vec::new();
+    for task in world.watch.tasks().into_keys() {
+        match world.store.load(task).await {
+            Ok(Some(record)) => records.push(record),
+            other => world
+                .watch
+                .fails(format!("6: task {task} cannot be read: {other:?}")),
+        }
+    }
+    let engine = processes.lock()[0]
+        .running
+        .as_ref()
+        .map(|running| running.engine.clone());
+    let Some(mut engine) = engine else { return };
+    engine.ports.store = world.store.clone();
+    for broken in broken_of_all(&engine, &records).await {
+        world.watch.fails(broken);
+    }
+    answers_hold(world, &told.lock(), &records);
+    objects_are_those_of_tasks(world, shared, &records);
+    if shared.broker.left() > 0 {
+        let left = shared.broker.left();
+        world
+            .watch
+            .fails(format!("2: {left} messages are left in the queue"));
+    }
+    let ended = Ended { records };
+    for finally in &made.finally {
+        if let Err(what) = finally(&ended) {
+            world.watch.fails(what);
+        }
+    }
+}
+
+/// 12 and 15: what clients were told is so.
+fn answers_hold(world: &World, told: &Told, records: &[TaskRecord]) {
+    let there: BTreeMap<TaskId, TaskStatus> = records
+        .iter()
+        .map(|record| (record.task.id, record.task.status))
+        .collect();
+    for task in &told.accepted {
+        if !there.contains_key(task) {
+            world
+                .watch
+                .fails(format!("12: task {task} was accepted, and is not there"));
+        }
+    }
+    for record in records.iter().filter(|record| record.task.parent.is_none()) {
+        if !told.accepted.contains(&record.task.id) {
+            let task = record.task.id;
+            world.watch.fails(format!(
+                "12: task {task} is there, and no client was told of it"
+            ));
+        }
+    }
+    for task in &told.cancelled {
+        if there.get(task) == Some(&TaskStatus::Completed) {
+            world.watch.fails(format!(
+                "15: a cancel of task {task} was accepted, and it has completed"
+            ));
+        }
+    }
+}
+
+/// 4: behind a task that was undone no object is left, or a sweep will find it. 11: no object is of no task.
+fn objects_are_those_of_tasks(world: &World, shared: &Shared, records: &[TaskRecord]) {
+    let of = |record: &TaskRecord| {
+        counterstep_steps::keys::task_prefix(&record.task.tenant, record.task.id)
+    };
+    let names = shared.bucket.names();
+    for record in records {
+        let (task, status) = (record.task.id, record.task.status);
+        let prefix = of(record);
+        let objects = names
+            .iter()
+            .filter(|(_, key)| key.starts_with(&prefix))
+            .count();
+        let is_undone = matches!(status, TaskStatus::Failed | TaskStatus::Cancelled);
+        if is_undone && !record.task.residue && objects > 0 && record.task.sweep_at.is_none() {
+            world.watch.fails(format!(
+                "4: task {task} is {status}, and {objects} objects of it are left"
+            ));
+        }
+    }
+}
+
+/// The end of a run, as checks of a type look at it.
+#[derive(Debug)]
+pub struct Ended {
+    /// All tasks.
+    pub records: Vec<TaskRecord>,
+}
+
+impl Ended {
+    /// Tasks that have this state.
+    #[must_use]
+    pub fn count(&self, status: TaskStatus) -> usize {
+        let of = self.records.iter();
+        of.filter(|record| record.task.status == status).count()
+    }
+}
+
+/// The faults of an outcome, each once.
+pub(super) fn ids(strikes: &[Strike]) -> BTreeSet<FaultId> {
+    strikes.iter().map(|strike| strike.id).collect()
+}

@@ -1,0 +1,144 @@
+//! The way of a process to the database: slow, refused, or with its answer lost.
+
+use super::faults::Trouble::{self, StoreDone, StoreLater, StoreNotDone, StoreRefuses, StoreSlow};
+use super::link::Link;
+use crate::through::Around;
+use async_trait::async_trait;
+use counterstep_kernel::change::transition::{Guard, Transition};
+use counterstep_kernel::ports::{CommitError, Committed, Storage, StoreError};
+use std::sync::Arc;
+use tokio::time::sleep;
+
+/// Around the calls of a process.
+#[derive(Debug)]
+pub(super) struct StoreLink(pub(super) Arc<Link>);
+
+const READS: [Trouble; 2] = [StoreRefuses, StoreSlow];
+const WRITES: [Trouble; 3] = [StoreRefuses, StoreDone, StoreSlow];
+const COMMITS: [Trouble; 5] = [StoreRefuses, StoreDone, StoreNotDone, StoreLater, StoreSlow];
+
+/// Calls that change something beside tasks.
+const CHANGES: [&str; 7] = [
+    "put",
+    "heartbeat",
+    "touch",
+    "outbox",
+    "receives",
+    "purge",
+    "write_log",
+];
+
+fn away() -> StoreError {
+    StoreError::Unavailable("no answer (simulated)".to_owned())
+}
+
+impl StoreLink {
+    /// Waits during an outage of the database, for as long as a call may take.
+    async fn outage(&self) -> Result<(), StoreError> {
+        let Some(ends_in) = self.0.world.outage() else {
+            return Ok(());
+        };
+        let limit = std::time::Duration::from_secs(10);
+        sleep(ends_in.min(limit)).await;
+        if ends_in > limit {
+            return Err(away());
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Around for StoreLink {
+    async fn call<T: Send>(
+        &self,
+        name: &'static str,
+        call: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
+        let link = &self.0;
+        let troubles: &[Trouble] = if CHANGES.contains(&name) {
+            &WRITES
+        } else {
+            &READS
+        };
+        let struck = link.next(name, troubles).await;
+        self.outage().await?;
+        let answer = match struck {
+            None => call.await,
+            Some((StoreSlow, mut choice)) => {
+                link.waits(&mut choice, 1, 2_000).await;
+                call.await
+            }
+            Some((StoreDone, mut choice)) => {
+                let _ = call.await;
+                link.waits(&mut choice, 1, 10_000).await;
+                Err(StoreError::Unknown(
+                    "its answer was lost (simulated)".to_owned(),
+                ))
+            }
+            Some((_, mut choice)) => {
+                link.waits(&mut choice, 0, 10_000).await;
+                Err(away())
+            }
+        };
+        if link.is_closed() {
+            std::future::pending().await
+        }
+        match &answer {
+            Ok(_) => link
+                .world
+                .trace
+                .mark(link.world.now(), (&link.process, name)),
+            Err(error) => link.note((name, false), || format!("{name}: {error}")),
+        }
+        answer
+    }
+
+    async fn commit(
+        &self,
+        _: &dyn Storage,
+        guard: Guard,
+        changes: &[&Transition],
+    ) -> Result<Committed, CommitError> {
+        let (link, world) = (&self.0, &self.0.world);
+        let struck = link.next("commit", &COMMITS).await;
+        self.outage().await?;
+        let unknown = || StoreError::Unknown("its answer was lost (simulated)".to_owned());
+        let answer = match struck {
+            None => world.commit(&link.process, guard, changes).await,
+            Some((StoreSlow, mut choice)) => {
+                let before = choice.chance(500);
+                if before {
+                    link.waits(&mut choice, 1, 5_000).await;
+                }
+                let answer = world.commit(&link.process, guard, changes).await;
+                if !before {
+                    link.waits(&mut choice, 1, 5_000).await;
+                }
+                answer
+            }
+            Some((StoreRefuses, mut choice)) => {
+                link.waits(&mut choice, 0, 10_000).await;
+                Err(away().into())
+            }
+            Some((StoreDone, mut choice)) => {
+                let written = world.commit(&link.process, guard, changes).await;
+                link.waits(&mut choice, 1, 10_000).await;
+                // What is refused is not written, and its caller may know.
+                written.and(Err(unknown().into()))
+            }
+            Some((trouble, mut choice)) => {
+                if trouble == StoreLater {
+                    let after = choice.within(1, 30_000);
+                    let changes: Vec<_> = changes.iter().map(|it| (*it).clone()).collect();
+                    world.commit_later(&link.process, guard, changes, after);
+                }
+                link.waits(&mut choice, 1, 10_000).await;
+                Err(unknown().into())
+            }
+        };
+        if link.is_closed() {
+            std::future::pending().await
+        }
+        answer
+    }
+}

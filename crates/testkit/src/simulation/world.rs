@@ -1,0 +1,344 @@
+//! The world of a run: its database, its processes and its clients, from the first request until all is at rest.
+
+use super::choice::Choice;
+use super::executor::{Bag, Order, Tasks};
+use super::faults::{FaultId, Faults, Trouble};
+use super::trace::Trace;
+use super::watch::Watch;
+use crate::invariants;
+use counterstep_adapters::blocking::Blocking;
+use counterstep_adapters::sqlite::{MachineClock, SqliteOptions, SqliteStore};
+use counterstep_contracts::TaskId;
+use counterstep_kernel::change::transition::{Guard, Transition};
+use counterstep_kernel::ports::{CommitError, Committed, Storage, Store, StoreError};
+use counterstep_steps::Registry;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+/// What a seed has chosen.
+#[derive(Debug, Clone)]
+pub(super) struct Options {
+    pub(super) workers: u32,
+    pub(super) apis: u32,
+    /// Tasks that a process runs at a time.
+    pub(super) concurrency: usize,
+    pub(super) tasks: u32,
+    pub(super) lease: Duration,
+    /// While requests come and faults strike.
+    pub(super) faults_for: Duration,
+    pub(super) order: Order,
+    pub(super) clocks_drift: bool,
+    pub(super) has_spool: bool,
+    pub(super) has_events: bool,
+}
+
+impl Options {
+    pub(super) fn of(seed: u64) -> Self {
+        let mut choice = Choice::of(seed, "options");
+        let faults_for = choice.within(15, 40);
+        Self {
+            workers: choice.within(1, 3) as u32,
+            apis: choice.within(1, 2) as u32,
+            concurrency: choice.within(1, 4) as usize,
+            tasks: choice.within(1, 6) as u32,
+            // The one that is shipped, now and then: most faults are over before it ends.
+            lease: Duration::from_secs(match choice.chance(100) {
+                true => 30,
+                false => choice.within(2, 6),
+            }),
+            faults_for: Duration::from_secs(faults_for),
+            order: *choice.one_of(&[Order::Any, Order::Any, Order::Priorities]),
+            clocks_drift: choice.chance(500),
+            has_spool: choice.chance(500),
+            has_events: choice.chance(300),
+        }
+    }
+}
+
+/// What all parts of a run share.
+pub(super) struct World {
+    pub(super) seed: u64,
+    pub(super) options: Options,
+    pub(super) faults: Faults,
+    pub(super) trace: Trace,
+    pub(super) tasks: Tasks,
+    /// Of the world itself: never paused.
+    pub(super) bag: Bag,
+    pub(super) watch: Watch,
+    pub(super) registry: Arc<Registry>,
+    pub(super) store: Store,
+    storage: Arc<dyn Storage>,
+    began: Instant,
+    is_healed: AtomicBool,
+    outage_ends: Mutex<Option<Duration>>,
+    draws: Mutex<BTreeMap<&'static str, Choice>>,
+    /// Changes that the database still works on.
+    later: AtomicU64,
+}
+
+/// What the calendar shows when a run begins: 2026-01-01.
+const BEGIN: Duration = Duration::from_secs(1_767_225_600);
+
+/// The clock of the database's machine.
+#[derive(Debug, Clone, Copy)]
+struct ServerClock(Instant);
+
+impl MachineClock for ServerClock {
+    fn calendar(&self) -> Duration {
+        BEGIN + self.0.elapsed()
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    fn origin(&self) -> String {
+        "simulated".to_owned()
+    }
+}
+
+/// Databases of this process, each of which has a name.
+static DATABASES: AtomicU64 = AtomicU64::new(0);
+
+impl World {
+    pub(super) async fn new(
+        seed: u64,
+        options: Options,
+        only: Option<BTreeSet<FaultId>>,
+        keeps: bool,
+        registry: Arc<Registry>,
+    ) -> Self {
+        let began = Instant::now();
+        let sqlite = SqliteOptions {
+            clock: Arc::new(ServerClock(began)),
+            blocking: Blocking::Inline,
+            // As many as may wait for each other: nothing blocks here.
+            readers: 2,
+            ..SqliteOptions::default()
+        };
+        let name = format!("simulated {}", DATABASES.fetch_add(1, Ordering::Relaxed));
+        let store = SqliteStore::in_memory(&name, sqlite).await;
+        let storage: Arc<dyn Storage> = Arc::new(store.expect("a database in memory"));
+        let tasks = Tasks::default();
+        Self {
+            seed,
+            options,
+            faults: Faults::of(seed, only),
+            trace: Trace::new(keeps),
+            bag: tasks.bag(),
+            tasks,
+            watch: Watch::default(),
+            registry,
+            store: Store::new(storage.clone()),
+            storage,
+            began,
+            is_healed: AtomicBool::new(false),
+            outage_ends: Mutex::default(),
+            draws: Mutex::default(),
+            later: AtomicU64::new(0),
+        }
+    }
+
+    /// Since the begin of the run.
+    pub(super) fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    pub(super) fn calendar(&self) -> Duration {
+        BEGIN + self.now()
+    }
+
+    /// Nothing goes wrong from now on.
+    pub(super) fn heal(&self) {
+        self.is_healed.store(true, Ordering::Relaxed);
+        *self.outage_ends.lock() = None;
+        self.note("healed", || "nothing goes wrong from now on".to_owned());
+    }
+
+    pub(super) fn is_healed(&self) -> bool {
+        self.is_healed.load(Ordering::Relaxed)
+    }
+
+    /// The database answers no process for this long.
+    pub(super) fn go_out(&self, lasts: Duration) {
+        *self.outage_ends.lock() = Some(self.now() + lasts);
+    }
+
+    /// How much longer an outage of the database lasts; `None`: there is none.
+    pub(super) fn outage(&self) -> Option<Duration> {
+        let ends = *self.outage_ends.lock();
+        ends?.checked_sub(self.now()).filter(|left| !left.is_zero())
+    }
+
+    /// One of so many, from the stream of this name.
+    pub(super) fn draw(&self, name: &'static str, of: usize) -> usize {
+        let mut draws = self.draws.lock();
+        let choice = draws
+            .entry(name)
+            .or_insert_with(|| Choice::of(self.seed, name));
+        usize::try_from(choice.below(of as u64)).unwrap_or_default()
+    }
+
+    /// Notes an event that is no process's.
+    pub(super) fn note(&self, what: impl std::hash::Hash, line: impl FnOnce() -> String) {
+        self.trace
+            .note(self.now(), what, || format!("{:14} {}", "world", line()));
+    }
+
+    /// Writes changes, which go on when their caller is gone, as a server does.
+    pub(super) async fn commit(
+        self: &Arc<Self>,
+        process: &str,
+        guard: Guard,
+        changes: &[&Transition],
+    ) -> Result<Committed, CommitError> {
+        let changes: Vec<_> = changes.iter().map(|change| (*change).clone()).collect();
+        let (answer, answered) = oneshot::channel();
+        let (world, process) = (self.clone(), process.to_owned());
+        self.tasks.start(
+            self.bag,
+            Box::pin(async move {
+                // An error: the caller is gone.
+                let _ = answer.send(world.write(&process, guard, &changes).await);
+            }),
+        );
+        answered
+            .await
+            .unwrap_or_else(|_| Err(StoreError::Unknown("the simulation ends".to_owned()).into()))
+    }
+
+    /// Writes them after so many milliseconds, if they may be written then.
+    pub(super) fn commit_later(
+        self: &Arc<Self>,
+        process: &str,
+        guard: Guard,
+        changes: Vec<Transition>,
+        after: u64,
+    ) {
+        let (world, process) = (self.clone(), format!("{process}, late,"));
+        self.later.fetch_add(1, Ordering::Relaxed);
+        self.tasks.start(
+            self.bag,
+            Box::pin(async move {
+                tokio::time::sleep(Duration::from_millis(after)).await;
+                let written = world.write(&process, guard, &changes).await;
+                world.later.fetch_sub(1, Ordering::Relaxed);
+                if written.is_ok() {
+                    world.watch.reached("written late");
+                }
+            }),
+        );
+    }
+
+    /// Whether the database still works on changes whose callers wait no longer.
+    pub(super) fn works_on(&self) -> bool {
+        self.later.load(Ordering::Relaxed) > 0
+    }
+
+    async fn write(
+        &self,
+        process: &str,
+        guard: Guard,
+        changes: &[Transition],
+    ) -> Result<Committed, CommitError> {
+        let all: Vec<_> = changes.iter().collect();
+        let written = self.storage.commit(guard, &all).await;
+        for change in changes {
+            let rev = change.task.as_ref().map(|task| task.row.rev.0);
+            let what = (process, change.task_id.0, rev, written.is_ok());
+            self.trace.note(self.now(), what, || {
+                let line = super::watch::line_of(change, written.as_ref().err());
+                format!("{process:14} {line}")
+            });
+        }
+        match &written {
+            Ok(_) => {
+                for change in changes {
+                    self.watch.committed(change);
+                }
+                for change in changes.iter().filter(|change| change.task.is_some()) {
+                    self.check(change.task_id).await;
+                }
+            }
+            Err(CommitError::Fenced { .. }) => self.watch.reached("fenced"),
+            Err(CommitError::Stale) => self.watch.reached("stale"),
+            Err(CommitError::Condemned) => self.watch.reached("condemned under a live upload"),
+            Err(_) => {}
+        }
+        written
+    }
+
+    /// What must hold of a task at any time.
+    async fn check(&self, task: TaskId) {
+        let record = self.store.load(task).await;
+        let Ok(Some(record)) = record else {
+            self.watch
+                .fails(format!("6: task {task} cannot be read: {record:?}"));
+            return;
+        };
+        let history = self.store.history(task).await;
+        let Ok(history) = history else {
+            self.watch.fails(format!(
+                "6: the journal of task {task} cannot be read: {history:?}"
+            ));
+            return;
+        };
+        // Another change came between: it is looked at itself.
+        let last = history.audit.last().map(|row| row.change_id);
+        if last != Some(record.task.change_id) {
+            return;
+        }
+        let Some(of) = self
+            .registry
+            .get(&record.task.task_type, record.task.version)
+        else {
+            return;
+        };
+        for broken in invariants::broken(of.decl, &record, &history) {
+            self.watch.fails(format!("{broken} (task {task})"));
+        }
+    }
+
+    /// The events of the plan: kills, pauses, stops, outages.
+    pub(super) fn plan(&self, processes: usize) -> Vec<Planned> {
+        let mut planned = Vec::new();
+        for trouble in [
+            Trouble::Kill,
+            Trouble::Pause,
+            Trouble::Stop,
+            Trouble::Outage,
+        ] {
+            for number in 0..self.faults.rate(trouble) {
+                let mut choice = Choice::of(self.seed, &format!("{trouble:?} {number}"));
+                let id = FaultId((choice.draw() >> 32) as u32);
+                let most = self.options.faults_for.as_millis() as u64;
+                let lease = self.options.lease.as_millis() as u64;
+                planned.push(Planned {
+                    id,
+                    at: Duration::from_millis(choice.below(most)),
+                    trouble,
+                    process: choice.below(processes as u64) as usize,
+                    lasts: Duration::from_millis(choice.within(lease / 4, lease * 3)),
+                });
+            }
+        }
+        planned.sort_by_key(|event| (event.at, event.id));
+        planned
+    }
+}
+
+/// An event of the plan.
+#[derive(Debug, Clone)]
+pub(super) struct Planned {
+    pub(super) id: FaultId,
+    pub(super) at: Duration,
+    pub(super) trouble: Trouble,
+    pub(super) process: usize,
+    /// How long the process is gone, or paused.
+    pub(super) lasts: Duration,
+}

@@ -1,0 +1,174 @@
+//! A transfer at a bank that keeps its keys, with a receipt in the object store.
+
+use counterstep_contracts::{TaskId, TaskStatus};
+use counterstep_kernel::ports::{Method, ServiceAnswer, ServiceRequest};
+use counterstep_kernel::record::TaskRecord;
+use counterstep_macros::distributed_task;
+use counterstep_steps::{
+    HttpCall, RetryPolicy, StepContext, StepError, StepResult, StoredFiles, UndoResult, UploadMany,
+    UploadedFile,
+};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Order {
+    cents: u64,
+    /// The step that fails for good; 0: none.
+    fails_at: u64,
+    #[serde(default)]
+    receipt: Vec<UploadedFile>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Withdrawn {
+    receipt: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Deposited {
+    receipt: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Looked {
+    is_fine: bool,
+}
+
+const PATIENT: RetryPolicy = RetryPolicy::exponential("200ms").max_retries(6).cap("5s");
+
+pub(crate) struct Transfer;
+
+#[distributed_task(
+    name = "Transfer",
+    queue = "transfers",
+    max_recoveries = 8,
+    cancellable
+)]
+impl Transfer {
+    type Request = Order;
+    type Response = String;
+
+    #[step(1, host = "api")]
+    fn keep(order: &Order) -> UploadMany {
+        UploadMany::to("receipts", &order.receipt)
+    }
+
+    #[step(2, host = "worker", retry = PATIENT, undo = refund)]
+    fn withdraw(order: &Order, _kept: &StoredFiles) -> HttpCall<Withdrawn> {
+        HttpCall::post("bank", "/withdrawals").json(&json!({
+            "cents": order.cents,
+            "refused": order.fails_at == 2,
+        }))
+    }
+
+    fn refund(ctx: &StepContext) -> HttpCall<()> {
+        HttpCall::delete("bank", "/withdrawals").segment(ctx.step_key())
+    }
+
+    #[step(3, host = "worker", retry = PATIENT, undo = look_again)]
+    async fn look(ctx: &StepContext, order: &Order, _paid: &Withdrawn) -> StepResult<Looked> {
+        tokio::time::sleep(std::time::Duration::from_millis(order.cents * 4)).await;
+        if ctx.cancel().is_cancelled() {
+            return Err(StepError::cancelled());
+        }
+        if order.fails_at == 3 {
+            return Err(StepError::permanent("told to fail"));
+        }
+        Ok(Looked { is_fine: true })
+    }
+
+    async fn look_again(_ctx: &StepContext, _out: Option<Looked>) -> UndoResult {
+        Ok(())
+    }
+
+    #[step(4, host = "worker", retry = PATIENT, undo = take_back)]
+    fn deposit(order: &Order, _looked: &Looked) -> HttpCall<Deposited> {
+        HttpCall::post("bank", "/deposits").json(&json!({
+            "cents": order.cents,
+            "refused": order.fails_at == 4,
+        }))
+    }
+
+    fn take_back(ctx: &StepContext) -> HttpCall<()> {
+        HttpCall::delete("bank", "/deposits").segment(ctx.step_key())
+    }
+
+    fn respond(paid: &Withdrawn, deposited: &Deposited) -> String {
+        format!("{} {}", paid.receipt, deposited.receipt)
+    }
+}
+
+/// What became of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Booking {
+    Done,
+    Undone,
+    /// Undone before it was done: it will not be done.
+    Closed,
+}
+
+/// The bookings of a bank, by key.
+#[derive(Debug, Default)]
+pub(crate) struct Bank(Mutex<BTreeMap<String, Booking>>);
+
+impl Bank {
+    /// Answers a request as often as it is sent, and does it once.
+    pub(crate) fn answer(&self, request: &ServiceRequest) -> ServiceAnswer {
+        let mut bookings = self.0.lock();
+        if request.method == Method::Delete {
+            let key = request.path.rsplit('/').next().unwrap_or_default();
+            let key = key.replace("%3A", ":");
+            let booking = bookings.entry(key).or_insert(Booking::Closed);
+            if *booking == Booking::Done {
+                *booking = Booking::Undone;
+            }
+            return ServiceAnswer::json(200, &Value::Null);
+        }
+        let body: Value = serde_json::from_slice(request.body.as_deref().unwrap_or_default())
+            .expect("a body in JSON");
+        if body["refused"] == true {
+            return ServiceAnswer::json(422, &json!({ "detail": "refused" }));
+        }
+        let mut headers = request.headers.iter();
+        let key = headers.find(|(name, _)| *name == "idempotency-key");
+        let key = key.expect("a key").1.trim_matches('"').to_owned();
+        match bookings.get(&key) {
+            Some(Booking::Undone | Booking::Closed) => {
+                ServiceAnswer::json(409, &json!({ "detail": "taken back" }))
+            }
+            Some(Booking::Done) | None => {
+                bookings.insert(key.clone(), Booking::Done);
+                ServiceAnswer::json(200, &json!({ "receipt": key }))
+            }
+        }
+    }
+
+    /// Whether there is a booking of this task that stands, by step.
+    pub(crate) fn of(&self, task: TaskId) -> BTreeMap<String, bool> {
+        let bookings = self.0.lock();
+        let prefix = format!("{task}:");
+        let of = bookings.iter().filter(|(key, _)| key.starts_with(&prefix));
+        of.map(|(key, booking)| (key[prefix.len()..].to_owned(), *booking == Booking::Done))
+            .collect()
+    }
+}
+
+/// 16: a completed transfer has both bookings, and one that was undone has none.
+pub(crate) fn account(record: &TaskRecord, booked: BTreeMap<String, bool>) -> Result<(), String> {
+    let (task, status) = (record.task.id, record.task.status);
+    let stand = booked.values().filter(|stands| **stands).count();
+    let expected = match status {
+        TaskStatus::Completed => 2,
+        TaskStatus::Failed | TaskStatus::Cancelled if !record.task.residue => 0,
+        _ => return Ok(()),
+    };
+    match stand == expected {
+        true => Ok(()),
+        false => Err(format!(
+            "16: task {task} is {status}, and {stand} of its bookings stand: {booked:?}"
+        )),
+    }
+}

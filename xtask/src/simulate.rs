@@ -1,0 +1,40 @@
+//! `cargo xtask simulate`: runs the simulation of `crates/testkit` over many seeds.
+
+use crate::command;
+
+const ARGUMENTS: [&str; 3] = ["--seeds", "--from", "--seconds"];
+
+/// `--seeds N`, `--from N`, `--seconds N`.
+pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+    let mut test = command::cargo();
+    test.args([
+        "test",
+        "--profile",
+        "chaos",
+        "--package",
+        "counterstep-testkit",
+    ]);
+    test.args([
+        "--test",
+        "simulation",
+        "nothing_breaks",
+        "--",
+        "--nocapture",
+    ]);
+    test.env("SIMULATE_SEEDS", "1000")
+        .env("SIMULATE_SECONDS", "86400");
+    for pair in arguments.chunks(2) {
+        let [name, value] = pair else {
+            return Err(format!("`{}` needs a number", pair[0]));
+        };
+        if !ARGUMENTS.contains(name) || value.parse::<u64>().is_err() {
+            let known = ARGUMENTS.join(", ");
+            return Err(format!(
+                "`{name} {value}`: expected one of {known}, and a number"
+            ));
+        }
+        let name = name.trim_start_matches('-').to_uppercase();
+        test.env(format!("SIMULATE_{name}"), value);
+    }
+    command::run(&mut test)
+}
