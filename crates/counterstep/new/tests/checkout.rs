@@ -20,6 +20,7 @@ async fn a_charge_that_fails_releases_the_item() {
     let stock = Stock::default();
     let task = Harness::embedded(tasks())
         .provide(stock.clone())
+        // It does its work, then fails for good: its undo has something to take back.
         .fail_at("charge_card")
         .submit(order())
         .await;
