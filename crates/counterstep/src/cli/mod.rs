@@ -17,6 +17,7 @@ mod fsck;
 mod help;
 mod keys;
 mod log;
+mod man;
 mod mcp;
 #[cfg(feature = "shipped")]
 mod new;
@@ -48,6 +49,7 @@ use counterstep_node::{Exit, SettingsArgs, exit, step_process};
 use counterstep_reconciler::cli::ReconcilerArgs;
 use counterstep_steps::Registry;
 use output::print;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// The release, and the commit that it was built from as far as the build knows it.
@@ -158,6 +160,11 @@ enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Write a man page of each command of this program
+    Man {
+        /// The folder
+        folder: PathBuf,
+    },
 }
 
 /// The commands of a program with these task types, with those of these operations: a demonstration is shown where it can run.
@@ -185,10 +192,10 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
         return ended;
     }
     // A user's own program has a name of its own.
-    let program = std::env::args_os().next().map(std::path::PathBuf::from);
+    let program = std::env::args_os().next().map(PathBuf::from);
     let program = program
         .as_deref()
-        .and_then(std::path::Path::file_name)
+        .and_then(Path::file_name)
         .and_then(std::ffi::OsStr::to_str);
     let program = program.unwrap_or("counterstep");
     if let Err(exit) = check_surroundings() {
@@ -248,6 +255,7 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
             clap_complete::generate(*shell, &mut whole.clone(), program, &mut script);
             print(&String::from_utf8_lossy(&script))
         }
+        Command::Man { folder } => man::main(whole, program, folder),
     };
     exit::report(program, result)
 }
