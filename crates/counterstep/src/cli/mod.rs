@@ -227,7 +227,7 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
             role,
         } => doctor::main(&registry, settings, *json, (*processes, *role)),
         Command::CheckDeploy(args) => check_deploy::main(&registry, args),
-        Command::Deploy(args) => deploy::main(&registry, args),
+        Command::Deploy(args) => deploy::main(&registry, args, program),
         Command::Audit(args) => audit::main(args),
         Command::Fsck(args) => fsck::main(&registry, args),
         Command::Keys(args) => keys::main(args),
