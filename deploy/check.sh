@@ -57,6 +57,9 @@ PYTHON
 
 keda() { NODE_PATH="$scratch/node_modules" node check-keda.js <"$scratch/all.json"; }
 
+# Those of the repository: how a release is made.
+workflows() { check-jsonschema --builtin-schema vendor.github-workflows ../.github/workflows/*.yml; }
+
 units() {
     local root="$scratch/root" unit name said
     mkdir -p "$root/usr/local/bin" "$root/etc/systemd/system" "$root/usr/lib/systemd" "$root/lib"
@@ -104,6 +107,7 @@ check "npm tools, into the same folder" npm_tools npm
 check "Dockerfile: hadolint" dockerfile hadolint
 check "YAML: yamllint" yaml yamllint
 check "compose.yaml: the compose specification" compose check-jsonschema
+check "workflows: the schema of workflows" workflows check-jsonschema
 command -v kubectl >/dev/null || not_run+=("kubernetes: what kustomize makes of the files (no kubectl); they are checked one by one")
 check "kubernetes: the schemas of Kubernetes" manifests kubernetes-validate
 check "kubernetes: KEDA's schema" keda node

@@ -6,6 +6,7 @@ mod ci;
 mod command;
 mod deny;
 mod dependencies;
+mod dist;
 mod examples;
 mod llms;
 mod machine;
@@ -38,6 +39,8 @@ cargo xtask dependencies    resolve a new crate beside each of the usual databas
 cargo xtask publish --dry-run [--prove]
                             pack every crate that is published, in the order of their dependencies; --prove builds a program
                             from the archives alone and runs its tasks
+cargo xtask dist [--twice]  build the archive of a release in target/dist, with completions, man pages, licences and a bill of
+                            materials; --twice builds it once more in another folder, and compares the hashes
 cargo xtask ci              format, lints, licences, examples, the two above, and documentation
 cargo xtask size            count lines of code and of tests by crate, public items, and words of documentation
 cargo xtask llms            write llms.txt, the list of the pages for programs that read them, and all pages as llms-full.txt in target
@@ -59,6 +62,8 @@ fn main() -> ExitCode {
         ["dependencies"] => dependencies::run(),
         ["publish", "--dry-run"] => publish::run(false),
         ["publish", "--dry-run", "--prove"] => publish::run(true),
+        ["dist"] => dist::run(false),
+        ["dist", "--twice"] => dist::run(true),
         ["ci"] => ci::run(),
         ["size"] => size::run(),
         ["llms"] => llms::run(),

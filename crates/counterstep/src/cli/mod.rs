@@ -3,6 +3,7 @@
 mod audit;
 mod bulk;
 mod check_deploy;
+mod complete;
 mod dead_letters;
 mod demo;
 mod deploy;
@@ -17,6 +18,7 @@ mod fsck;
 mod help;
 mod keys;
 mod log;
+mod man;
 mod mcp;
 #[cfg(feature = "shipped")]
 mod new;
@@ -48,6 +50,7 @@ use counterstep_node::{Exit, SettingsArgs, exit, step_process};
 use counterstep_reconciler::cli::ReconcilerArgs;
 use counterstep_steps::Registry;
 use output::print;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// The release, and the commit that it was built from as far as the build knows it.
@@ -156,7 +159,21 @@ enum Command {
     /// Print a script with which a shell completes the commands and flags of this program
     Completions {
         /// The shell
-        shell: clap_complete::Shell,
+        shell: complete::Shell,
+    },
+    /// Print what may come next, for the script of a shell
+    #[command(hide = true)]
+    Complete {
+        /// The shell
+        shell: complete::Shell,
+        /// The words behind the program's name, up to the one that is typed
+        #[arg(last = true)]
+        words: Vec<String>,
+    },
+    /// Write a man page of each command of this program
+    Man {
+        /// The folder
+        folder: PathBuf,
     },
 }
 
@@ -185,10 +202,10 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
         return ended;
     }
     // A user's own program has a name of its own.
-    let program = std::env::args_os().next().map(std::path::PathBuf::from);
+    let program = std::env::args_os().next().map(PathBuf::from);
     let program = program
         .as_deref()
-        .and_then(std::path::Path::file_name)
+        .and_then(Path::file_name)
         .and_then(std::ffi::OsStr::to_str);
     let program = program.unwrap_or("counterstep");
     if let Err(exit) = check_surroundings() {
@@ -220,7 +237,7 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
             role,
         } => doctor::main(&registry, settings, *json, (*processes, *role)),
         Command::CheckDeploy(args) => check_deploy::main(&registry, args),
-        Command::Deploy(args) => deploy::main(&registry, args),
+        Command::Deploy(args) => deploy::main(&registry, args, program),
         Command::Audit(args) => audit::main(args),
         Command::Fsck(args) => fsck::main(&registry, args),
         Command::Keys(args) => keys::main(args),
@@ -242,12 +259,9 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
         | Command::Queues(_)
         | Command::Breakers(_)
         | Command::Limits(_) => Err(Exit::usage("expected a command")),
-        Command::Completions { shell } => {
-            // Not to standard output at once: `generate` panics on a closed pipe.
-            let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut whole.clone(), program, &mut script);
-            print(&String::from_utf8_lossy(&script))
-        }
+        Command::Completions { shell } => print(&complete::script(*shell, program)),
+        Command::Complete { shell, words } => print(&complete::answer(*shell, whole, words)),
+        Command::Man { folder } => man::main(whole, program, folder),
     };
     exit::report(program, result)
 }

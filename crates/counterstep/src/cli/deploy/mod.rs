@@ -1,11 +1,16 @@
 //! `deploy render`: writes what the files of `deploy/` have of the program's own task types: users of NATS, triggers of the
-//! scaling, rights to its tables. Touches nothing else in them.
+//! scaling, rights to its tables. Touches nothing else in them. `deploy chart` makes a Helm chart of them.
 
+mod chart;
+#[cfg(test)]
+#[path = "chart/tests.rs"]
+mod chart_tests;
 pub(super) mod render;
 #[cfg(test)]
 mod tests;
 
 use super::output::print;
+use chart::{OPTIONAL_TEMPLATES, TEMPLATES, Values, about, roles, template};
 use counterstep_node::Exit;
 use counterstep_steps::Registry;
 use render::{Facts, RENDERED, render};
@@ -24,6 +29,18 @@ pub(super) struct DeployArgs {
 enum DeployCommand {
     /// Write the queues and tables of this program into the files that deploy it
     Render(RenderArgs),
+    /// Write a Helm chart that is made of the Kubernetes manifests
+    Chart(ChartArgs),
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct ChartArgs {
+    /// Folder of the files
+    #[arg(long, value_name = "FOLDER", default_value = "deploy")]
+    folder: PathBuf,
+    /// Folder to write the chart to; one that is there is written over
+    #[arg(long, value_name = "FOLDER")]
+    out: PathBuf,
 }
 
 #[derive(Debug, Clone, clap::Args)]
@@ -39,8 +56,14 @@ struct RenderArgs {
     check: bool,
 }
 
-pub(super) fn main(registry: &Registry, args: &DeployArgs) -> Result<(), Exit> {
-    let DeployCommand::Render(args) = &args.command;
+pub(super) fn main(registry: &Registry, args: &DeployArgs, program: &str) -> Result<(), Exit> {
+    match &args.command {
+        DeployCommand::Render(args) => write_rendered(registry, args),
+        DeployCommand::Chart(args) => write_chart(args, program),
+    }
+}
+
+fn write_rendered(registry: &Registry, args: &RenderArgs) -> Result<(), Exit> {
     let facts = Facts::of(registry, args.nats_prefix.clone());
     let mut is_there = false;
     let mut differing = Vec::new();
@@ -78,6 +101,55 @@ pub(super) fn main(registry: &Registry, args: &DeployArgs) -> Result<(), Exit> {
             "{count} files differ from the task types of this program: run `deploy render`"
         ))),
     }
+}
+
+fn write_chart(args: &ChartArgs, program: &str) -> Result<(), Exit> {
+    let files = chart_of(&args.folder, program)?;
+    let count = files.len();
+    for (path, text) in files {
+        let file = args.out.join(path);
+        let failed =
+            |error: std::io::Error| Exit::failed(format_args!("{}: {error}", file.display()));
+        if let Some(folder) = file.parent() {
+            fs::create_dir_all(folder).map_err(failed)?;
+        }
+        fs::write(&file, text).map_err(failed)?;
+    }
+    print(&format!(
+        "written: {count} files in {}\n",
+        args.out.display()
+    ))
+}
+
+/// The files of the chart by path and text.
+fn chart_of(folder: &Path, program: &str) -> Result<Vec<(String, String)>, Exit> {
+    let version = env!("CARGO_PKG_VERSION");
+    let needed = |path: &str| {
+        let file = folder.join(path);
+        let missing = || Exit::config(format_args!("there is no {}", file.display()));
+        read(&file)?.ok_or_else(missing)
+    };
+    let mut values = Values::default();
+    let sql = needed("postgres/roles.sql")?;
+    let mut files = vec![
+        ("Chart.yaml".to_owned(), about(program, version)),
+        ("templates/roles.yaml".to_owned(), roles(&sql)),
+    ];
+    let mut manifests = Vec::new();
+    for name in TEMPLATES {
+        manifests.push((name, needed(&format!("kubernetes/{name}"))?));
+    }
+    for name in OPTIONAL_TEMPLATES {
+        let manifest = read(&folder.join("kubernetes").join(name))?;
+        manifests.extend(manifest.map(|text| (name, text)));
+    }
+    for (name, manifest) in manifests {
+        let made = template(&manifest, version, &mut values)
+            .map_err(|why| Exit::config(format_args!("kubernetes/{name}: {why}")))?;
+        files.push((format!("templates/{name}"), made));
+    }
+    files.push(("values.yaml".to_owned(), values.text()));
+    Ok(files)
 }
 
 fn read(file: &Path) -> Result<Option<String>, Exit> {

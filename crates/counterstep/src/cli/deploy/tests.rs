@@ -152,7 +152,11 @@ fn a_check_writes_nothing_and_fails_where_a_queue_is_missing() {
             check,
         };
         let command = DeployCommand::Render(args);
-        main(&counterstep_tasks::tasks(), &DeployArgs { command })
+        main(
+            &counterstep_tasks::tasks(),
+            &DeployArgs { command },
+            "counterstep",
+        )
     };
     let nothing = render(true).expect_err("there is no file");
     assert_eq!(nothing.kind.code(), 78, "{nothing}");
