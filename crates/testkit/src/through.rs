@@ -34,6 +34,16 @@ pub trait Around: Debug + Send + Sync + 'static {
         changes: &[&Transition],
     ) -> Result<Committed, CommitError>;
 
+    /// Around a look at tasks.
+    async fn load(
+        &self,
+        store: &dyn Storage,
+        tasks: &[TaskId],
+        purpose: LoadFor,
+    ) -> Result<Vec<LoadedTask>, StoreError> {
+        self.call("load", store.load(tasks, purpose)).await
+    }
+
     /// Around a write of documents.
     async fn put(
         &self,
@@ -78,9 +88,7 @@ impl<A: Around> Storage for Through<A> {
         tasks: &[TaskId],
         purpose: LoadFor,
     ) -> Result<Vec<LoadedTask>, StoreError> {
-        self.around
-            .call("load", self.store.load(tasks, purpose))
-            .await
+        self.around.load(&*self.store, tasks, purpose).await
     }
 
     async fn heartbeat(

@@ -177,10 +177,10 @@ impl Process {
         };
         let settings = EngineSettings {
             lease: options.lease,
-            step_timeout: Duration::from_secs(30),
+            step_timeout: Duration::from_secs(6),
             cancel_grace: Duration::from_millis(500),
             drain: Duration::from_secs(2),
-            upload_timeout: Duration::from_secs(60),
+            upload_timeout: Duration::from_secs(8),
             events: options.has_events,
             machine: format!("machine {}", self.number),
             ..EngineSettings::default()

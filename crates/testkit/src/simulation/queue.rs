@@ -5,7 +5,7 @@ use super::faults::Trouble::{self, QueueDone, QueueLate, QueueLoses, QueueRefuse
 use super::link::{Link, SimClock};
 use async_trait::async_trait;
 use bytes::Bytes;
-use counterstep_contracts::{QueueName, TaskEvent, WorkerMessage};
+use counterstep_contracts::{QueueName, TaskEvent, TaskId, WorkerMessage};
 use counterstep_kernel::ports::{
     Clock, Delivery, DeliveryTag, MessageSource, Queue, QueueError, Settle,
 };
@@ -105,24 +105,29 @@ impl Broker {
         })
     }
 
-    fn settle(&self, tag: &DeliveryTag, settle: &Settle, now: Duration) {
+    /// The task of a message that is done with.
+    fn settle(&self, tag: &DeliveryTag, settle: &Settle, now: Duration) -> Option<TaskId> {
         let number = |text: &str| text.parse::<u64>().ok();
         let parts = tag.0.split_once('/');
-        let Some((number, delivery)) = parts.and_then(|(of, no)| number(of).zip(number(no))) else {
-            return;
-        };
+        let (number, delivery) = parts.and_then(|(of, no)| number(of).zip(number(no)))?;
         let mut inner = self.0.inner.lock();
         let is_last = |it: &&mut Message| u64::from(it.deliveries) == delivery;
-        let Some(message) = inner.messages.get_mut(&number).filter(is_last) else {
-            return;
+        let message = inner.messages.get_mut(&number).filter(is_last)?;
+        let task = message.message.task;
+        let done = match settle {
+            Settle::Nak(after) => {
+                message.from = now + *after;
+                None
+            }
+            Settle::Progress => {
+                message.from = now + self.0.ack_wait;
+                None
+            }
+            Settle::Ack | Settle::Term(_) => inner.messages.remove(&number).map(|_| task),
         };
-        match settle {
-            Settle::Nak(after) => message.from = now + *after,
-            Settle::Progress => message.from = now + self.0.ack_wait,
-            Settle::Ack | Settle::Term(_) => drop(inner.messages.remove(&number)),
-        }
         drop(inner);
         self.0.bell.notify_waiters();
+        done
     }
 
     /// Messages that are neither settled nor lost.
@@ -211,6 +216,9 @@ impl Queue for QueueLink {
                     let at = world.draw("queue", due.len());
                     taken.extend(broker.deliver(due.remove(at), now));
                 }
+                for message in taken.iter().flat_map(|delivery| &delivery.message) {
+                    link.delivered(message.task);
+                }
                 return Ok(taken);
             }
             let Some(left) = until.checked_sub(now).filter(|left| !left.is_zero()) else {
@@ -232,7 +240,9 @@ impl Queue for QueueLink {
             link.waits(&mut choice, 0, 5_000).await;
             return Err(away());
         }
-        self.broker.settle(tag, &settle, link.world.now());
+        if let Some(task) = self.broker.settle(tag, &settle, link.world.now()) {
+            link.settles(task);
+        }
         Ok(())
     }
 

@@ -4,8 +4,9 @@ use super::faults::Trouble::{self, StoreDone, StoreLater, StoreNotDone, StoreRef
 use super::link::Link;
 use crate::through::Around;
 use async_trait::async_trait;
+use counterstep_contracts::TaskId;
 use counterstep_kernel::change::transition::{Guard, Transition};
-use counterstep_kernel::ports::{CommitError, Committed, Storage, StoreError};
+use counterstep_kernel::ports::{CommitError, Committed, LoadFor, LoadedTask, Storage, StoreError};
 use std::sync::Arc;
 use tokio::time::sleep;
 
@@ -93,6 +94,18 @@ impl Around for StoreLink {
         answer
     }
 
+    async fn load(
+        &self,
+        store: &dyn Storage,
+        tasks: &[TaskId],
+        purpose: LoadFor,
+    ) -> Result<Vec<LoadedTask>, StoreError> {
+        for task in tasks {
+            self.0.looks_at(*task);
+        }
+        self.call("load", store.load(tasks, purpose)).await
+    }
+
     async fn commit(
         &self,
         _: &dyn Storage,
@@ -100,6 +113,9 @@ impl Around for StoreLink {
         changes: &[&Transition],
     ) -> Result<Committed, CommitError> {
         let (link, world) = (&self.0, &self.0.world);
+        for change in changes {
+            link.looks_at(change.task_id);
+        }
         let struck = link.next("commit", &COMMITS).await;
         self.outage().await?;
         let unknown = || StoreError::Unknown("its answer was lost (simulated)".to_owned());

@@ -323,7 +323,11 @@ impl World {
                     at: Duration::from_millis(choice.below(most)),
                     trouble,
                     process: choice.below(processes as u64) as usize,
-                    lasts: Duration::from_millis(choice.within(lease / 4, lease * 3)),
+                    lasts: Duration::from_millis(match choice.chance(200) {
+                        // Longer than anything is waited for.
+                        true => choice.within(lease * 3, lease * 3 + 40_000),
+                        false => choice.within(lease / 4, lease * 3),
+                    }),
                 });
             }
         }

@@ -5,9 +5,10 @@ use counterstep_kernel::ports::{Method, ServiceAnswer, ServiceRequest};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_macros::distributed_task;
 use counterstep_steps::{
-    HttpCall, RetryPolicy, StepContext, StepError, StepResult, StoredFiles, UndoResult, UploadMany,
-    UploadedFile,
+    Classify, FileName, HttpCall, RetryPolicy, StepContext, StepError, StepResult, StoredFile,
+    StoredFiles, UndoResult, UploadMany, UploadedFile,
 };
+use futures::StreamExt;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -84,11 +85,23 @@ impl Transfer {
         Ok(())
     }
 
-    #[step(4, host = "worker", retry = PATIENT, undo = take_back)]
-    fn deposit(order: &Order, _looked: &Looked) -> HttpCall<Deposited> {
+    #[step(4, host = "worker", retry = PATIENT, undo = shred)]
+    async fn print(ctx: &StepContext, order: &Order, _looked: &Looked) -> StepResult<StoredFile> {
+        let name = FileName::parse("note.txt").permanent("a name")?;
+        let note = format!("{} cents", order.cents);
+        let body = futures::stream::once(async { Ok(note.into()) }).boxed();
+        ctx.objects().put("notes", &name, "text/plain", body).await
+    }
+
+    async fn shred(ctx: &StepContext, _out: Option<StoredFile>) -> UndoResult {
+        ctx.objects().delete_all_of_step().await.map(drop)
+    }
+
+    #[step(5, host = "worker", retry = PATIENT, undo = take_back)]
+    fn deposit(order: &Order, _printed: &StoredFile) -> HttpCall<Deposited> {
         HttpCall::post("bank", "/deposits").json(&json!({
             "cents": order.cents,
-            "refused": order.fails_at == 4,
+            "refused": order.fails_at == 5,
         }))
     }
 
@@ -156,12 +169,15 @@ impl Bank {
     }
 }
 
-/// 16: a completed transfer has both bookings, and one that was undone has none.
+/// 16: of a completed task all bookings stand, and of one that was undone none.
 pub(crate) fn account(record: &TaskRecord, booked: BTreeMap<String, bool>) -> Result<(), String> {
     let (task, status) = (record.task.id, record.task.status);
     let stand = booked.values().filter(|stands| **stands).count();
     let expected = match status {
-        TaskStatus::Completed => 2,
+        TaskStatus::Completed => match record.task.task_type.as_str() {
+            "Transfer" => 2,
+            _ => 1,
+        },
         TaskStatus::Failed | TaskStatus::Cancelled if !record.task.residue => 0,
         _ => return Ok(()),
     };

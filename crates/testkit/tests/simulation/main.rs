@@ -1,31 +1,32 @@
 //! Whole installations from seeds: the engine under all that may go wrong around it.
 
 mod bank;
+mod trip;
 
 use bank::{Bank, Transfer, account};
 use counterstep_contracts::TaskStatus;
 use counterstep_steps::Registry;
 use counterstep_testkit::Form;
-use counterstep_testkit::simulation::{Outcome, Setup, Simulation};
+use counterstep_testkit::simulation::{Choice, Outcome, Setup, Simulation};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use trip::{BookSeat, Trip};
 
-/// Transfers of which some fail, some store files, some are cancelled.
-fn transfers(made: &mut Setup) {
+/// Transfers and trips, of which some fail, some are cancelled, some store files.
+fn all(made: &mut Setup) {
     let bank = Arc::new(Bank::default());
     let (answers, checked) = (bank.clone(), bank);
-    made.types(Registry::new().with_calls::<Transfer>(&["bank"]))
-        .request(|choice| {
-            let fails_at = choice.chance(300).then(|| choice.within(1, 4));
-            let form = Form::new()
-                .field("cents", choice.within(1, 500))
-                .field("fails_at", fails_at.unwrap_or_default());
-            form.file(
-                "receipt",
-                "receipt.txt",
-                format!("receipt {}", choice.draw()),
-            )
+    let calls = &["bank"];
+    let types = Registry::new().with_calls::<Transfer>(calls);
+    let types = types
+        .with_calls::<Trip>(calls)
+        .with_calls::<BookSeat>(calls);
+    made.types(types)
+        .request(|choice| match choice.chance(600) {
+            true => transfer(choice),
+            false => trip(choice),
         })
         .service("bank", move |request| Ok(answers.answer(request)))
         .finally(move |ended| {
@@ -37,8 +38,32 @@ fn transfers(made: &mut Setup) {
         });
 }
 
+fn transfer(choice: &mut Choice) -> Form {
+    let fails_at = choice.chance(300).then(|| choice.within(1, 5));
+    Form::to::<Transfer>()
+        .field("cents", choice.within(1, 500))
+        .field("fails_at", fails_at.unwrap_or_default())
+        .file(
+            "receipt",
+            "receipt.txt",
+            format!("receipt {}", choice.draw()),
+        )
+}
+
+fn trip(choice: &mut Choice) -> Form {
+    let fails_at = choice.chance(400).then(|| choice.within(1, 5));
+    let seats = choice.below(4);
+    let seats: Vec<_> = (0..seats)
+        .map(|no| json!({ "no": no, "is_broken": choice.chance(100) }))
+        .collect();
+    Form::to::<Trip>()
+        .field("customer", *choice.one_of(&["anna", "bert"]))
+        .field("seats", seats)
+        .field("fails_at", fails_at.unwrap_or_default())
+}
+
 fn simulation() -> Simulation {
-    Simulation::of(transfers)
+    Simulation::of(all)
 }
 
 /// `SIMULATE_SEEDS`, `SIMULATE_FROM` and `SIMULATE_SECONDS` as `cargo xtask simulate` sets them.
