@@ -159,14 +159,13 @@ pub(super) fn parked() -> Statement<'static, ParkedTypes> {
 }
 
 /// What [`parked`] has read.
-pub(super) fn decode_parked(rows: Vec<ParkedRead>) -> Result<Vec<ParkedCount>, Fault> {
-    let one = |(status, task_type, count, since, now): ParkedRead| {
-        Ok(ParkedCount {
-            status: parse("tasks.status", &status)?,
-            task_type,
-            count: u64::try_from(count).unwrap_or_default(),
-            oldest: time(now).after(time(since)),
-        })
-    };
-    rows.into_iter().map(one).collect()
+pub(super) fn decode_parked(
+    (status, task_type, count, since, now): ParkedRead,
+) -> Result<ParkedCount, Fault> {
+    Ok(ParkedCount {
+        status: parse("tasks.status", &status)?,
+        task_type,
+        count: u64::try_from(count).unwrap_or_default(),
+        oldest: time(now).after(time(since)),
+    })
 }

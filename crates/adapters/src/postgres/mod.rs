@@ -47,12 +47,11 @@ use batches::Batches;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::change::transition::{Guard, Transition};
 use counterstep_kernel::ports::{
-    ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed, DocumentQuery,
-    DocumentWrite, Documents, DocumentsPut, FailureQuery, Find, Flow, FlowQuery,
-    ForeignTransactions, Gauges, Heartbeat, IdempotencyRow, InFlight, JournalPage, Lane, LoadFor,
-    LoadedTask, OutboxOp, OutboxRow, PlaceCount, PlaceQuery, PlaceRow, Relatives, Revisions,
-    RevisionsOf, SqlStatement, Storage, Store, StoreError, TaskHead, TaskList, TaskPage, Touch,
-    Touched, WaitingQuery,
+    ChainRow, ChainTip, ChildLine, ChildQuery, CommitError, Committed, Count, Counted,
+    DocumentQuery, DocumentWrite, Documents, DocumentsPut, Find, ForeignTransactions, Gauges,
+    Heartbeat, IdempotencyRow, JournalPage, Lane, LoadFor, LoadedTask, OutboxOp, OutboxRow,
+    PlaceQuery, PlaceRow, Relatives, Revisions, RevisionsOf, SqlStatement, Storage, Store,
+    StoreError, TaskHead, TaskList, TaskPage, Touch, Touched,
 };
 use counterstep_steps::times::DbTime;
 use diesel::pg::data_types::PgTimestamp;
@@ -202,6 +201,17 @@ fn readable<Row, T>(
     decoded.collect()
 }
 
+/// All of the rows. One that cannot be read is an error.
+fn each<Row, T>(rows: Vec<Row>, decode: impl Fn(Row) -> Result<T, Fault>) -> Result<Vec<T>, Fault> {
+    rows.into_iter().map(decode).collect()
+}
+
+/// The number that was counted.
+fn number(counted: &[i64]) -> u32 {
+    let counted = counted.first().copied().unwrap_or_default();
+    u32::try_from(counted).unwrap_or(u32::MAX)
+}
+
 #[async_trait]
 impl Storage for PostgresStore {
     async fn load(
@@ -289,26 +299,47 @@ impl Storage for PostgresStore {
         Ok(TaskPage { lines, looked_to })
     }
 
-    async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError> {
-        let rows: Vec<find::GroupRead> = self.lists.read(find::in_flight()).await?;
-        Ok(rows
-            .into_iter()
-            .map(find::decode_group)
-            .collect::<Result<_, _>>()?)
-    }
-
-    async fn gauges(&self, labels: &[String]) -> Result<Gauges, StoreError> {
-        let rows: Vec<gauges::GaugeRead> = self.lists.read(gauges::read(labels)).await?;
-        let parked: Vec<gauges::ParkedRead> = self.lists.read(gauges::parked()).await?;
-        Ok(Gauges {
-            parked: gauges::decode_parked(parked)?,
-            ..gauges::decode(rows, labels)?
+    async fn count(&self, what: Count) -> Result<Counted, StoreError> {
+        Ok(match what {
+            Count::InFlight => {
+                let rows = self.lists.read(find::in_flight()).await?;
+                Counted::InFlight(each(rows, find::decode_group)?)
+            }
+            Count::Gauges(labels) => {
+                let rows = self.lists.read(gauges::read(&labels)).await?;
+                let parked = self.lists.read(gauges::parked()).await?;
+                Counted::Gauges(Gauges {
+                    parked: each(parked, gauges::decode_parked)?,
+                    ..gauges::decode(rows, &labels)?
+                })
+            }
+            Count::Flow(query) => {
+                let rows = self.lists.read(flow::count(&query)).await?;
+                Counted::Flow(flow::decode(rows)?)
+            }
+            Count::Children(parent) => {
+                let rows = self.database.read(children::counts(parent)).await?;
+                Counted::Children(each(rows, children::decode_count)?)
+            }
+            Count::Places { after, limit } => {
+                let counts = places::counts(after.as_deref(), limit)?;
+                Counted::Places(each(self.lists.read(counts).await?, places::decode_count)?)
+            }
+            Count::Failures(query) => {
+                let counted = self.database.read(failures::count(&query)?).await?;
+                Counted::Failures(number(&counted))
+            }
+            Count::FailingTenants { task_type, within } => {
+                let tenants = failures::tenants(&task_type, within)?;
+                let found: Vec<String> = self.database.read(tenants).await?;
+                Counted::FailingTenants(found.into_iter().map(Tenant).collect())
+            }
+            Count::Waiting(query) => {
+                let count = unclaimed_counts::count(&query)?;
+                let place = self.counts.clone().acquire_owned().await.ok();
+                Counted::Waiting(number(&self.database.read_in(place, count).await?))
+            }
         })
-    }
-
-    async fn flow(&self, query: &FlowQuery) -> Result<Flow, StoreError> {
-        let rows: Vec<flow::FlowRead> = self.lists.read(flow::count(query)).await?;
-        Ok(flow::decode(rows)?)
     }
 
     async fn journal(&self, page: &JournalPage) -> Result<Vec<ChainRow>, StoreError> {
@@ -400,31 +431,6 @@ impl Storage for PostgresStore {
         Ok(lent.settle(written)?)
     }
 
-    async fn waiting(&self, query: &WaitingQuery) -> Result<u32, StoreError> {
-        let count = unclaimed_counts::count(query)?;
-        let place = self.counts.clone().acquire_owned().await.ok();
-        let counted: Vec<i64> = self.database.read_in(place, count).await?;
-        let counted = counted.first().copied().unwrap_or(0);
-        Ok(u32::try_from(counted).unwrap_or(u32::MAX))
-    }
-
-    async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {
-        let counted: Vec<i64> = self.database.read(failures::count(query)?).await?;
-        Ok(counted
-            .first()
-            .map_or(0, |count| u32::try_from(*count).unwrap_or(u32::MAX)))
-    }
-
-    async fn failing_tenants(
-        &self,
-        task_type: &str,
-        within: Duration,
-    ) -> Result<Vec<Tenant>, StoreError> {
-        let tenants = failures::tenants(task_type, within)?;
-        let found: Vec<String> = self.database.read(tenants).await?;
-        Ok(found.into_iter().map(Tenant).collect())
-    }
-
     async fn relatives(&self, of: &Relatives<'_>) -> Result<Vec<TaskId>, StoreError> {
         match *of {
             Relatives::SuccessorsOf(tenant, task) => self.batches.successors(tenant, task).await,
@@ -435,32 +441,14 @@ impl Storage for PostgresStore {
         }
     }
 
-    async fn child_counts(&self, parent: TaskId) -> Result<Vec<ChildCount>, StoreError> {
-        let rows: Vec<children::CountRead> = self.database.read(children::counts(parent)).await?;
-        let counts = rows.into_iter().map(children::decode_count);
-        Ok(counts.collect::<Result<_, _>>()?)
-    }
-
     async fn children(&self, query: &ChildQuery) -> Result<Vec<ChildLine>, StoreError> {
         let rows: Vec<children::LineRead> = self.database.read(children::page(query)).await?;
-        let lines = rows.into_iter().map(children::decode_line);
-        Ok(lines.collect::<Result<_, _>>()?)
+        Ok(each(rows, children::decode_line)?)
     }
 
     async fn places(&self, query: &PlaceQuery) -> Result<Vec<PlaceRow>, StoreError> {
         let rows: Vec<places::PlaceRead> = self.database.read(places::find(query)?).await?;
-        let rows = rows.into_iter().map(places::decode);
-        Ok(rows.collect::<Result<_, _>>()?)
-    }
-
-    async fn place_counts(
-        &self,
-        after: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<PlaceCount>, StoreError> {
-        let rows: Vec<places::CountRead> = self.lists.read(places::counts(after, limit)?).await?;
-        let counts = rows.into_iter().map(places::decode_count);
-        Ok(counts.collect::<Result<_, _>>()?)
+        Ok(each(rows, places::decode)?)
     }
 }
 

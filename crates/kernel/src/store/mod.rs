@@ -2,6 +2,7 @@
 //! only way to a database, so that nothing is written in the clear by mistake. Must not decide anything else.
 
 mod beside_tasks;
+mod counts;
 
 use crate::change::transition::{Guard, Transition};
 use crate::journal;
