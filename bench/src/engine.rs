@@ -17,7 +17,6 @@ use counterstep_kernel::ports::{
     ReceiveOp, Receives, Relatives, Revisions, RevisionsOf, Settle, Storage, StoreError, TaskHead,
     TaskList, TaskPage, Touch, Touched, Upkeep,
 };
-use counterstep_steps::times::DbTime;
 use counterstep_steps::{CancelReason, CancelToken};
 use counterstep_worker::WorkerSettings;
 use parking_lot::Mutex;
@@ -134,10 +133,6 @@ impl Storage for Counted {
 
     async fn relatives(&self, of: &Relatives<'_>) -> Result<Vec<TaskId>, StoreError> {
         self.count().relatives(of).await
-    }
-
-    async fn reserved_until(&self, task: TaskId) -> Result<Option<DbTime>, StoreError> {
-        self.count().reserved_until(task).await
     }
 
     async fn list(&self, what: &TaskList<'_>) -> Result<TaskPage, StoreError> {

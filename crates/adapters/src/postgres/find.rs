@@ -39,6 +39,7 @@ pub(super) fn find(what: &Find, limit: u32) -> Result<Statement<'_, HeadTypes>, 
         Find::Unclaimed(which) => unclaimed(which, limit),
         Find::Parents(known) => Ok(parents(known, limit)),
         Find::ToSweep => Ok(to_sweep(limit)),
+        Find::Reserved(task) => Ok(reserved(*task)),
         Find::Ended {
             task_type,
             status,
@@ -204,10 +205,10 @@ fn unclaimed(which: &Unclaimed, limit: u32) -> Result<Statement<'_, HeadTypes>, 
     Ok(Statement::of(UNCLAIMED, binds))
 }
 
-/// Until when a reconciler has reserved a lost task.
-pub(super) fn reserved_until(task: TaskId) -> Statement<'static, sql::Timestamptz> {
+/// A lost task that a reconciler has reserved, and until when.
+fn reserved(task: TaskId) -> Statement<'static, HeadTypes> {
     Statement::of(
-        "SELECT held_until FROM tasks
+        "SELECT id, tenant, task_type, version, status, rev, held_until FROM tasks
          WHERE id = ? AND lease_owner IS NOT NULL AND lease_expires_at <= now() AND held_until > now() AND held_epoch = epoch",
         values![task.0],
     )

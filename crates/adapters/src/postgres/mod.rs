@@ -53,7 +53,6 @@ use counterstep_kernel::ports::{
     PlaceQuery, PlaceRow, Relatives, Revisions, RevisionsOf, SqlStatement, Storage, Store,
     StoreError, TaskHead, TaskList, TaskPage, Touch, Touched,
 };
-use counterstep_steps::times::DbTime;
 use diesel::pg::data_types::PgTimestamp;
 use fault::{Fault, name};
 use futures::future::BoxFuture;
@@ -254,11 +253,6 @@ impl Storage for PostgresStore {
             Touch::PutOff { .. } | Touch::Wake(_) => rows?,
         };
         Ok(rows.into_iter().map(touch::decode_touched).collect())
-    }
-
-    async fn reserved_until(&self, task: TaskId) -> Result<Option<DbTime>, StoreError> {
-        let found: Vec<PgTimestamp> = self.database.read(find::reserved_until(task)).await?;
-        Ok(found.into_iter().next().map(time))
     }
 
     async fn list(&self, what: &TaskList<'_>) -> Result<TaskPage, StoreError> {

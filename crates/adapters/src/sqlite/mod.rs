@@ -194,13 +194,6 @@ impl Storage for SqliteStore {
         Ok(self.database.write(Durability::Relaxed, write).await?)
     }
 
-    async fn reserved_until(&self, task: TaskId) -> Result<Option<DbTime>, StoreError> {
-        let read = move |connection: &mut SqliteConnection, now| {
-            Ok(tasks::reserved_until(connection, task, now)?.map(DbTime))
-        };
-        Ok(self.database.read_at(read).await?)
-    }
-
     async fn list(&self, what: &TaskList<'_>) -> Result<TaskPage, StoreError> {
         Ok(match *what {
             TaskList::Page(query) => {

@@ -5,7 +5,7 @@ mod head;
 mod list;
 mod touch;
 
-pub(super) use find::{find, in_flight, reserved_until};
+pub(super) use find::{find, in_flight};
 pub(super) use head::{HeadRow, known};
 pub(super) use list::{lines, list, successors};
 pub(super) use touch::touch;

@@ -186,9 +186,6 @@ pub trait Storage: Upkeep + Logs + Send + Sync + Debug {
     /// on the disk: what a power cut undoes is done again.
     async fn touch(&self, touch: &Touch) -> Result<Vec<Touched>, StoreError>;
 
-    /// Until when a reconciler has reserved a lost task; `None`: none has, or it is not lost any more. For people.
-    async fn reserved_until(&self, task: TaskId) -> Result<Option<DbTime>, StoreError>;
-
     /// Tasks as lists show them. One that cannot be read is left out.
     async fn list(&self, what: &TaskList<'_>) -> Result<TaskPage, StoreError>;
 

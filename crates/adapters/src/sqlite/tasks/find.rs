@@ -43,6 +43,7 @@ pub(in super::super) fn find(
         }
         Find::Parents(known) => children::parents(connection, known, now, limit)?,
         Find::ToSweep => to_sweep(connection, now, limit)?,
+        Find::Reserved(task) => reserved(connection, *task, now)?,
         Find::Ended {
             task_type,
             status,
@@ -183,29 +184,20 @@ fn lost(
     .load_at_most(limit, connection)
 }
 
-/// A task that a reconciler has reserved.
-#[derive(Debug, QueryableByName)]
-struct ReservedTask {
-    #[diesel(sql_type = BigInt)]
-    held_until: i64,
-}
-
-/// Until when a reconciler has reserved a lost task.
-pub(in super::super) fn reserved_until(
+/// A lost task that a reconciler has reserved, and until when.
+fn reserved(
     connection: &mut SqliteConnection,
     task: TaskId,
     now: i64,
-) -> QueryResult<Option<i64>> {
-    let found: Option<ReservedTask> = diesel::sql_query(
-        "SELECT held_until FROM tasks
+) -> QueryResult<Vec<HeadRow>> {
+    diesel::sql_query(
+        "SELECT held_until AS since, id, tenant, task_type, version, status, rev FROM tasks
          WHERE id = ?1 AND lease_owner IS NOT NULL AND lease_expires_at <= ?2 AND held_until > ?2 AND held_epoch = epoch",
     )
     .bind::<Text, _>(task.to_string())
     .bind::<BigInt, _>(now)
     .prepared()
-    .get_result(connection)
-    .optional()?;
-    Ok(found.map(|it| it.held_until))
+    .load(connection)
 }
 
 /// A line of [`in_flight`].

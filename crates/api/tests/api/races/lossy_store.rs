@@ -11,7 +11,6 @@ use counterstep_kernel::ports::{
     OutboxRow, PlaceQuery, PlaceRow, PurgeOp, ReceiveOp, Receives, Relatives, Revisions,
     RevisionsOf, Storage, StoreError, TaskHead, TaskList, TaskPage, Touch, Touched, Upkeep,
 };
-use counterstep_steps::times::DbTime;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use std::fmt;
@@ -152,10 +151,6 @@ impl Storage for LossyStore {
 
     async fn relatives(&self, of: &Relatives<'_>) -> Result<Vec<TaskId>, StoreError> {
         self.inner.relatives(of).await
-    }
-
-    async fn reserved_until(&self, task: TaskId) -> Result<Option<DbTime>, StoreError> {
-        self.inner.reserved_until(task).await
     }
 
     async fn list(&self, what: &TaskList<'_>) -> Result<TaskPage, StoreError> {
