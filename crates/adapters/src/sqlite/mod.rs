@@ -373,7 +373,7 @@ fn work_outbox(
     match op {
         OutboxOp::Take { older_than, limit } => {
             let rows = outbox::to_relay(connection, now - micros(*older_than), now, *limit)?;
-            let (read, unreadable) = sort_out(rows.into_iter().map(|row| (row.id, row.decode())));
+            let (read, unreadable) = sort_out(rows);
             let read_ids = read.iter().map(|row| (row.id, RELAY_HOLD));
             let others = unreadable.into_iter().map(|id| (id, UNREADABLE_HOLD));
             for (id, hold) in read_ids.chain(others) {

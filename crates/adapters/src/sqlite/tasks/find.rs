@@ -1,7 +1,7 @@
 //! Queries that find tasks: those that are due or lost, and counts of what is in flight. Must not decide what becomes of a task that it finds.
 
-use super::head::{HeadRow, known};
-use crate::sqlite::fault::{Fault, count, micros, parse};
+use crate::rows::{HeadRow, InFlightRow, each, readable};
+use crate::sqlite::fault::{Fault, micros};
 use crate::sqlite::prepared::Prepare;
 use crate::sqlite::retention::{self, Ended};
 use crate::sqlite::revisions::states;
@@ -59,16 +59,9 @@ pub(in super::super) fn find(
             retention::ended(connection, which, now, limit)?
         }
     };
-    let decoded = rows.into_iter().filter_map(|row| match row.decode() {
-        Ok(task) => Some(task),
-        Err(fault) => {
-            tracing::warn!(?fault, "a task that was found cannot be read");
-            None
-        }
-    });
-    Ok(decoded
-        .take(usize::try_from(limit).unwrap_or(usize::MAX))
-        .collect())
+    let mut found = readable(rows, "a task that was found", HeadRow::decode);
+    found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    Ok(found)
 }
 
 /// Those that a sweep is to look at, the longest due first.
@@ -200,30 +193,13 @@ fn reserved(
     .load(connection)
 }
 
-/// A line of [`in_flight`].
-#[derive(Debug, QueryableByName)]
-struct Group {
-    #[diesel(sql_type = Text)]
-    task_type: String,
-    #[diesel(sql_type = BigInt)]
-    version: i64,
-    #[diesel(sql_type = Text)]
-    definition_hash: String,
-    #[diesel(sql_type = Text)]
-    queue: String,
-    #[diesel(sql_type = BigInt)]
-    tasks: i64,
-    #[diesel(sql_type = Text)]
-    example: String,
-}
-
 /// Tasks that have not ended, and completed ones that such a task above them may undo yet, by type, version,
 /// definition and queue; parked and completed ones wait on none. The states are asked for one by one, along the
 /// list's index: tasks that have ended are most of the table.
 pub(in super::super) fn in_flight(
     connection: &mut SqliteConnection,
 ) -> Result<Vec<InFlight>, Fault> {
-    let groups: Vec<Group> = diesel::sql_query(
+    let groups = diesel::sql_query(
         "WITH RECURSIVE needed (id, task_type, version, definition_hash, queue) AS (
            SELECT id, task_type, version, definition_hash,
              CASE WHEN status IN ('dead_lettered', 'compensation_failed') THEN '' ELSE queue END
@@ -237,19 +213,11 @@ pub(in super::super) fn in_flight(
     .bind::<Text, _>(states(false))
     .prepared()
     .load(connection)?;
-    groups
-        .into_iter()
-        .map(|group| {
-            Ok(InFlight {
-                of: KnownType {
-                    name: group.task_type,
-                    version: count("version", group.version)?,
-                    definition: group.definition_hash,
-                },
-                queue: (!group.queue.is_empty()).then_some(QueueName(group.queue)),
-                count: u64::try_from(group.tasks).unwrap_or_default(),
-                example: parse("id", &group.example)?,
-            })
-        })
-        .collect()
+    Ok(each(groups, InFlightRow::decode)?)
+}
+
+/// Types, as queries compare them: a JSON list of `name/version/definition`.
+pub(in super::super) fn known(types: &[KnownType]) -> String {
+    let names: Vec<String> = types.iter().map(KnownType::key).collect();
+    serde_json::json!(names).to_string()
 }
