@@ -10,15 +10,13 @@ use counterstep_kernel::Engine;
 use counterstep_kernel::change::transition::{Guard, Transition};
 use counterstep_kernel::client::{Submission, UploadSession};
 use counterstep_kernel::ports::{
-    ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed, Delivery,
+    self, ChainRow, ChainTip, ChildLine, ChildQuery, CommitError, Committed, Count, Delivery,
     DeliveryTag, DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut, EndedTask,
-    FailureQuery, Find, Flow, FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, JournalPage,
-    LoadFor, LoadedTask, LogRow, LogWrite, Logs, MessageSource, OutboxOp, OutboxRow, PlaceCount,
-    PlaceQuery, PlaceRow, PurgeOp, Queue, QueueError, ReceiveOp, Receives, Relatives, Revisions,
-    RevisionsOf, Settle, Storage, StoreError, TaskHead, TaskList, TaskPage, Touch, Touched, Upkeep,
-    WaitingQuery,
+    Find, Heartbeat, IdempotencyRow, JournalPage, LoadFor, LoadedTask, LogRow, LogWrite, Logs,
+    MessageSource, OutboxOp, OutboxRow, PlaceQuery, PlaceRow, PurgeOp, Queue, QueueError,
+    ReceiveOp, Receives, Relatives, Revisions, RevisionsOf, Settle, Storage, StoreError, TaskHead,
+    TaskList, TaskPage, Touch, Touched, Upkeep,
 };
-use counterstep_steps::times::DbTime;
 use counterstep_steps::{CancelReason, CancelToken};
 use counterstep_worker::WorkerSettings;
 use parking_lot::Mutex;
@@ -137,20 +135,12 @@ impl Storage for Counted {
         self.count().relatives(of).await
     }
 
-    async fn reserved_until(&self, task: TaskId) -> Result<Option<DbTime>, StoreError> {
-        self.count().reserved_until(task).await
-    }
-
     async fn list(&self, what: &TaskList<'_>) -> Result<TaskPage, StoreError> {
         self.count().list(what).await
     }
 
-    async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError> {
-        self.count().in_flight().await
-    }
-
-    async fn gauges(&self, labels: &[String]) -> Result<Gauges, StoreError> {
-        self.count().gauges(labels).await
+    async fn count(&self, what: Count) -> Result<ports::Counted, StoreError> {
+        self.count().count(what).await
     }
 
     async fn journal(&self, page: &JournalPage) -> Result<Vec<ChainRow>, StoreError> {
@@ -177,44 +167,12 @@ impl Storage for Counted {
         self.count().idempotency(tenant, key).await
     }
 
-    async fn child_counts(&self, parent: TaskId) -> Result<Vec<ChildCount>, StoreError> {
-        self.count().child_counts(parent).await
-    }
-
     async fn children(&self, query: &ChildQuery) -> Result<Vec<ChildLine>, StoreError> {
         self.count().children(query).await
     }
 
-    async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {
-        self.count().failures(query).await
-    }
-
-    async fn failing_tenants(
-        &self,
-        task_type: &str,
-        within: Duration,
-    ) -> Result<Vec<Tenant>, StoreError> {
-        self.count().failing_tenants(task_type, within).await
-    }
-
-    async fn flow(&self, query: &FlowQuery) -> Result<Flow, StoreError> {
-        self.count().flow(query).await
-    }
-
     async fn places(&self, query: &PlaceQuery) -> Result<Vec<PlaceRow>, StoreError> {
         self.count().places(query).await
-    }
-
-    async fn place_counts(
-        &self,
-        after: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<PlaceCount>, StoreError> {
-        self.count().place_counts(after, limit).await
-    }
-
-    async fn waiting(&self, query: &WaitingQuery) -> Result<u32, StoreError> {
-        self.count().waiting(query).await
     }
 
     async fn documents(&self, query: &DocumentQuery) -> Result<Documents, StoreError> {

@@ -3,7 +3,7 @@
 
 use counterstep_contracts::{Labels, ParentRef, Rev, Settled, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::journal::{Fold, JournalError, JournalRow};
-use counterstep_kernel::ports::{LoadFor, Loaded, Unread};
+use counterstep_kernel::ports::{LoadFor, Loaded, StoreError, Unread};
 use counterstep_kernel::record::{AttemptMark, Failure, StepRow, TaskRecord, TaskRow, UndoGoal};
 use counterstep_steps::times::DbTime;
 use serde::Serialize;
@@ -27,6 +27,12 @@ impl Unreadable {
             .find(|&end| held.is_char_boundary(end))
             .unwrap_or(0);
         Self(format!("{column}: {error}"), held[..end].to_owned())
+    }
+}
+
+impl From<Unreadable> for StoreError {
+    fn from(Unreadable(text, _): Unreadable) -> Self {
+        Self::Corrupt(text)
     }
 }
 
@@ -121,9 +127,12 @@ pub(crate) fn parse_some<T: FromStr<Err: Display>>(
     text.map(|text| parse(column, text)).transpose()
 }
 
-/// A count from its column.
-pub(crate) fn count(column: &str, value: i64) -> Result<u32, Unreadable> {
-    u32::try_from(value).map_err(|error| Unreadable::of(column, error, &value.to_string()))
+/// A count, or another number that has less room than its column.
+pub(crate) fn count<T: TryFrom<i64, Error: Display>>(
+    column: &str,
+    value: i64,
+) -> Result<T, Unreadable> {
+    T::try_from(value).map_err(|error| Unreadable::of(column, error, &value.to_string()))
 }
 
 /// A value from its JSON column.
@@ -335,7 +344,7 @@ mod tests {
         );
         assert!(parse_some::<u32>("epoch", Some("-1")).is_err());
         assert_eq!(parse_some::<u32>("epoch", None), Ok(None));
-        assert!(count("rev", -1).unwrap_err().0.starts_with("rev: "));
+        assert!(count::<u32>("rev", -1).unwrap_err().0.starts_with("rev: "));
         assert!(
             read_json::<Vec<u8>>("output", "{")
                 .unwrap_err()

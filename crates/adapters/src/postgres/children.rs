@@ -1,11 +1,11 @@
 //! Tasks that other tasks have submitted: their rows beside `tasks`, and what is asked about them.
 
-use super::fault::{Fault, count, parse, read_some_json};
 use super::statement::{Statement, Str, values};
+use crate::rows::{ChildCountTypes, ChildTypes};
 use counterstep_contracts::children::DEEPEST;
-use counterstep_contracts::{ParentRef, StepNo, TaskId};
+use counterstep_contracts::{ParentRef, TaskId};
 use counterstep_kernel::change::transition::Transition;
-use counterstep_kernel::ports::{ChildCount, ChildLine, ChildQuery};
+use counterstep_kernel::ports::ChildQuery;
 use diesel::sql_types as sql;
 use uuid::Uuid;
 
@@ -40,11 +40,8 @@ pub(super) fn insert(children: &[Transition]) -> Statement<'static, sql::Uuid> {
     )
 }
 
-pub(super) type CountTypes = (sql::Integer, sql::Text, sql::BigInt, sql::Bool);
-pub(super) type CountRead = (i32, String, i64, bool);
-
 /// Those of a task, by step and state.
-pub(super) fn counts(parent: TaskId) -> Statement<'static, CountTypes> {
+pub(super) fn counts(parent: TaskId) -> Statement<'static, ChildCountTypes> {
     Statement::of(
         "SELECT c.step, t.status, count(*), bool_or(t.residue) FROM children c JOIN tasks t ON t.id = c.task
          WHERE c.parent = ? GROUP BY c.step, t.status ORDER BY c.step, t.status",
@@ -52,27 +49,8 @@ pub(super) fn counts(parent: TaskId) -> Statement<'static, CountTypes> {
     )
 }
 
-pub(super) fn decode_count((step, status, tasks, residue): CountRead) -> Result<ChildCount, Fault> {
-    Ok(ChildCount {
-        step: StepNo(step),
-        status: parse("status", &status)?,
-        tasks: count("tasks", tasks)?,
-        residue,
-    })
-}
-
-pub(super) type LineTypes = (
-    sql::Integer,
-    sql::Integer,
-    sql::Uuid,
-    sql::Text,
-    sql::Text,
-    sql::Nullable<sql::Text>,
-);
-pub(super) type LineRead = (i32, i32, Uuid, String, String, Option<String>);
-
 /// A page of those of a task.
-pub(super) fn page(query: &ChildQuery) -> Statement<'_, LineTypes> {
+pub(super) fn page(query: &ChildQuery) -> Statement<'_, ChildTypes> {
     let mut statement = Statement::of(
         "SELECT c.step, c.no, c.task, t.task_type, t.status, t.failure
          FROM children c JOIN tasks t ON t.id = c.task WHERE c.parent = ?",
@@ -100,19 +78,6 @@ pub(super) fn page(query: &ChildQuery) -> Statement<'_, LineTypes> {
         values![i64::from(query.limit)],
     );
     statement
-}
-
-pub(super) fn decode_line(
-    (step, no, task, task_type, status, failure): LineRead,
-) -> Result<ChildLine, Fault> {
-    Ok(ChildLine {
-        step: StepNo(step),
-        no: count("no", no.into())?,
-        task: TaskId(task),
-        task_type,
-        status: parse("status", &status)?,
-        failure: read_some_json("failure", failure.as_deref())?,
-    })
 }
 
 /// Those above tasks, the topmost first.

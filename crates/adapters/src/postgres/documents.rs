@@ -1,40 +1,18 @@
 //! The table `documents`. Must not read a body.
 
 use super::fault::{Fault, name};
-use super::statement::{Bind, Statement, Str, some_time, time, values, written};
-use counterstep_contracts::{Rev, Tenant};
-use counterstep_kernel::ports::{
-    Document, DocumentChange, DocumentQuery, DocumentWrite, Documents,
-};
-use counterstep_steps::times::DbTime;
-use diesel::pg::data_types::PgTimestamp;
+use super::statement::{Bind, Clocked, Statement, Str, values, written};
+use crate::rows::DocumentTypes;
+use counterstep_contracts::Rev;
+use counterstep_kernel::ports::{DocumentChange, DocumentQuery, DocumentWrite};
 use diesel::sql_types as sql;
-
-type SomeText = sql::Nullable<sql::Text>;
-type SomeTime = sql::Nullable<sql::Timestamptz>;
-
-type DocumentTypes = (
-    sql::Timestamptz,
-    SomeText,
-    SomeText,
-    sql::Nullable<sql::BigInt>,
-    SomeText,
-    SomeTime,
-    SomeTime,
-);
-
-type Text = Option<String>;
-type At = Option<PgTimestamp>;
-
-/// The clock, and a document; where there is none, the clock alone.
-pub(super) type DocumentRead = (PgTimestamp, Text, Text, Option<i64>, Text, At, At);
 
 // The clock comes with the rows, so that what is compared with it is what was due by it.
 const FIND: &str = "SELECT now(), d.tenant, d.name, d.rev, d.body, d.due_at, d.seen_at FROM (SELECT 1) clock LEFT JOIN LATERAL \
     (SELECT * FROM documents WHERE kind = ? AND ";
 
 /// The rows of a query, in its order.
-pub(super) fn find(query: &DocumentQuery) -> Result<Statement<'_, DocumentTypes>, Fault> {
+pub(super) fn find(query: &DocumentQuery) -> Result<Statement<'_, Clocked<DocumentTypes>>, Fault> {
     let (DocumentQuery::Named { kind, .. }
     | DocumentQuery::Page { kind, .. }
     | DocumentQuery::Due { kind, .. }
@@ -96,25 +74,6 @@ pub(super) fn find(query: &DocumentQuery) -> Result<Statement<'_, DocumentTypes>
         ),
     }
     Ok(statement)
-}
-
-/// What [`find`] has read.
-pub(super) fn decode(rows: Vec<DocumentRead>) -> Documents {
-    let now = rows.first().map_or(DbTime(0), |row| time(row.0));
-    let document = |(_, tenant, of, rev, body, due_at, seen_at): DocumentRead| {
-        Some(Document {
-            tenant: Tenant(tenant?),
-            name: of?,
-            rev: Rev(rev?),
-            body: body?,
-            due_at: some_time(due_at),
-            seen_at: time(seen_at?),
-        })
-    };
-    Documents {
-        now,
-        rows: rows.into_iter().filter_map(document).collect(),
-    }
 }
 
 // A write that need not be durable leaves the disk to later ones. The setting ends with the

@@ -5,7 +5,7 @@ use super::options::FOR_POOLERS;
 use super::statement::Str;
 use crate::columns::{self, NotRead, Unreadable};
 pub(super) use crate::columns::{
-    Care, Content, content, count, goal, micros, parse, parse_some, read_json, read_some_json,
+    Care, Content, content, count, goal, micros, parse, parse_some, read_some_json,
 };
 use counterstep_kernel::ports::{CommitError, StoreError};
 use counterstep_steps::error::chain;

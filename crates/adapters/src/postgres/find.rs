@@ -1,30 +1,16 @@
 //! Statements that find tasks. A search locks nothing: a scan that locked its rows would write to each of them, and the claim
 //! that follows is judged anew in any case.
 
-use super::fault::{Fault, count, name, parse};
+use super::fault::{Fault, name};
 use super::retention;
-use super::statement::{Bind, Statement, Str, look_back, time, values, written};
+use super::statement::{Bind, Statement, Str, look_back, values, written};
 use super::states::{open, states};
-use counterstep_contracts::{QueueName, Rev, TaskId, Tenant};
-use counterstep_kernel::ports::{Find, InFlight, KnownType, Lost, LostOf, TaskHead, Unclaimed};
+use crate::rows::{HeadTypes, InFlightTypes};
+use counterstep_contracts::{QueueName, TaskId};
+use counterstep_kernel::ports::{Find, KnownType, Lost, LostOf, Unclaimed};
 use counterstep_steps::times::DbTime;
-use diesel::pg::data_types::PgTimestamp;
-use diesel::sql_types as sql;
 use std::time::Duration;
 use uuid::Uuid;
-
-pub(super) type HeadTypes = (
-    sql::Uuid,
-    sql::Text,
-    sql::Text,
-    sql::BigInt,
-    sql::Text,
-    sql::BigInt,
-    sql::Timestamptz,
-);
-
-/// A task that was looked for, and since when it has been as it was asked for.
-pub(super) type HeadRead = (Uuid, String, String, i64, String, i64, PgTimestamp);
 
 /// Tasks that are looked for.
 pub(super) fn find(what: &Find, limit: u32) -> Result<Statement<'_, HeadTypes>, Fault> {
@@ -39,6 +25,7 @@ pub(super) fn find(what: &Find, limit: u32) -> Result<Statement<'_, HeadTypes>, 
         Find::Unclaimed(which) => unclaimed(which, limit),
         Find::Parents(known) => Ok(parents(known, limit)),
         Find::ToSweep => Ok(to_sweep(limit)),
+        Find::Reserved(task) => Ok(reserved(*task)),
         Find::Ended {
             task_type,
             status,
@@ -204,45 +191,18 @@ fn unclaimed(which: &Unclaimed, limit: u32) -> Result<Statement<'_, HeadTypes>, 
     Ok(Statement::of(UNCLAIMED, binds))
 }
 
-/// Until when a reconciler has reserved a lost task.
-pub(super) fn reserved_until(task: TaskId) -> Statement<'static, sql::Timestamptz> {
+/// A lost task that a reconciler has reserved, and until when.
+fn reserved(task: TaskId) -> Statement<'static, HeadTypes> {
     Statement::of(
-        "SELECT held_until FROM tasks
+        "SELECT id, tenant, task_type, version, status, rev, held_until FROM tasks
          WHERE id = ? AND lease_owner IS NOT NULL AND lease_expires_at <= now() AND held_until > now() AND held_epoch = epoch",
         values![task.0],
     )
 }
 
-/// What [`find`] has read.
-pub(super) fn decode_head(
-    (id, tenant, task_type, version, status, rev, since): HeadRead,
-) -> TaskHead {
-    TaskHead {
-        task: TaskId(id),
-        tenant: Tenant(tenant),
-        task_type,
-        version: u32::try_from(version).ok(),
-        status: parse("status", &status).ok(),
-        rev: Rev(rev),
-        since: time(since),
-    }
-}
-
-type GroupTypes = (
-    sql::Text,
-    sql::BigInt,
-    sql::Text,
-    sql::Text,
-    sql::BigInt,
-    sql::Text,
-);
-
-/// A row of [`in_flight`].
-pub(super) type GroupRead = (String, i64, String, String, i64, String);
-
 /// Tasks that have not ended, and completed ones that such a task above them may undo yet, by type, version,
 /// definition and queue. Parked and completed ones wait on none.
-pub(super) fn in_flight() -> Statement<'static, GroupTypes> {
+pub(super) fn in_flight() -> Statement<'static, InFlightTypes> {
     Statement::of(
         concat!(
             "WITH RECURSIVE needed AS (
@@ -258,22 +218,6 @@ pub(super) fn in_flight() -> Statement<'static, GroupTypes> {
         ),
         values![states(false)],
     )
-}
-
-/// What [`in_flight`] has read.
-pub(super) fn decode_group(
-    (name, version, definition, queue, tasks, example): GroupRead,
-) -> Result<InFlight, Fault> {
-    Ok(InFlight {
-        of: KnownType {
-            name,
-            version: count("version", version)?,
-            definition,
-        },
-        queue: (!queue.is_empty()).then_some(QueueName(queue)),
-        count: u64::try_from(tasks).unwrap_or_default(),
-        example: parse("id", &example)?,
-    })
 }
 
 macro_rules! parents {

@@ -1,42 +1,19 @@
 //! What is under way, counted: one walk over the tasks that have not ended, and a look at the
 //! oldest event.
 
-use super::fault::{Fault, parse};
-use super::statement::{Statement, Str, time, values};
+use super::statement::{Statement, Str, values};
 use super::states::{open, states};
-use crate::columns::read_json;
+use crate::rows::{GaugeTypes, ParkedTypes};
 use counterstep_contracts::TaskStatus;
-use counterstep_kernel::ports::{
-    Gauges, MOST_LABEL_VALUES, MOST_PARKED_TYPES, OTHER, ParkedCount, TaskCount,
-};
-use diesel::pg::data_types::PgTimestamp;
+use counterstep_kernel::ports::{MOST_LABEL_VALUES, MOST_PARKED_TYPES};
 use diesel::sql_types as sql;
-
-type SomeTime = sql::Nullable<sql::Timestamptz>;
-type GaugeTypes = (
-    sql::Timestamptz,
-    SomeTime,
-    sql::Nullable<sql::Text>,
-    sql::Nullable<sql::Text>,
-    sql::Nullable<sql::BigInt>,
-    SomeTime,
-    SomeTime,
-    sql::Nullable<sql::Text>,
-);
-
-type At = Option<PgTimestamp>;
 
 /// The clock and the oldest event, and a state of a queue with its tasks and their labels; where there
 /// are none, the first two alone.
-pub(super) type GaugeRead = (
-    PgTimestamp,
-    At,
-    Option<String>,
-    Option<String>,
-    Option<i64>,
-    At,
-    At,
-    Option<String>,
+type GaugesTypes = (
+    sql::Timestamptz,
+    sql::Nullable<sql::Timestamptz>,
+    sql::Nullable<GaugeTypes>,
 );
 
 macro_rules! running {
@@ -99,7 +76,7 @@ const READ_LABELLED: &str = with_outbox!(concat!(
 ));
 
 /// The counts.
-pub(super) fn read(labels: &[String]) -> Statement<'_, GaugeTypes> {
+pub(super) fn read(labels: &[String]) -> Statement<'_, GaugesTypes> {
     if labels.is_empty() {
         return Statement::of(READ, values![states(false)]);
     }
@@ -108,42 +85,6 @@ pub(super) fn read(labels: &[String]) -> Statement<'_, GaugeTypes> {
     Statement::of(READ_LABELLED, values![names, states(false), most])
 }
 
-/// What [`read`] has read.
-pub(super) fn decode(rows: Vec<GaugeRead>, labels: &[String]) -> Result<Gauges, Fault> {
-    let mut gauges = Gauges::default();
-    let older = |oldest: &mut Option<std::time::Duration>, now: PgTimestamp, since: At| {
-        *oldest = (*oldest).max(since.map(|since| time(now).after(time(since))));
-    };
-    for (now, unpublished, status, queue, count, running, due, values) in rows {
-        older(&mut gauges.oldest_unpublished, now, unpublished);
-        older(&mut gauges.oldest_running, now, running);
-        older(&mut gauges.oldest_due, now, due);
-        if let (Some(status), Some(queue)) = (status, queue) {
-            let count = u64::try_from(count.unwrap_or_default()).unwrap_or_default();
-            gauges.tasks.push(TaskCount {
-                status: parse("tasks.status", &status)?,
-                queue,
-                labels: match values {
-                    Some(values) => read_json("tasks.labels", &values)?,
-                    None => vec![OTHER.to_owned(); labels.len()],
-                },
-                count,
-            });
-        }
-    }
-    Ok(gauges)
-}
-
-/// A state, a type, its parked tasks, the last change of the oldest, and the clock.
-pub(super) type ParkedRead = (String, String, i64, PgTimestamp, PgTimestamp);
-type ParkedTypes = (
-    sql::Text,
-    sql::Text,
-    sql::BigInt,
-    sql::Timestamptz,
-    sql::Timestamptz,
-);
-
 const PARKED: &str = concat!(
     "SELECT t.status, t.task_type, count(*) AS tasks, min(t.updated_at), now()
      FROM unnest(?) AS s (status) JOIN tasks t ON t.status = s.status AND ",
@@ -151,22 +92,9 @@ const PARKED: &str = concat!(
     " GROUP BY t.status, t.task_type ORDER BY tasks DESC, t.status, t.task_type LIMIT ?"
 );
 
-/// Parked tasks by state and type.
-pub(super) fn parked() -> Statement<'static, ParkedTypes> {
+/// Parked tasks by state and type, each with the clock.
+pub(super) fn parked() -> Statement<'static, (ParkedTypes, sql::Timestamptz)> {
     let parked = TaskStatus::ALL.iter().filter(|it| it.is_parked());
     let states: Vec<Str<'_>> = parked.map(|it| it.as_str().into()).collect();
     Statement::of(PARKED, values![states, i64::from(MOST_PARKED_TYPES)])
-}
-
-/// What [`parked`] has read.
-pub(super) fn decode_parked(rows: Vec<ParkedRead>) -> Result<Vec<ParkedCount>, Fault> {
-    let one = |(status, task_type, count, since, now): ParkedRead| {
-        Ok(ParkedCount {
-            status: parse("tasks.status", &status)?,
-            task_type,
-            count: u64::try_from(count).unwrap_or_default(),
-            oldest: time(now).after(time(since)),
-        })
-    };
-    rows.into_iter().map(one).collect()
 }

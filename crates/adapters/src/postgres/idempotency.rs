@@ -1,12 +1,10 @@
 //! The table `idempotency`.
 
-use super::fault::{Fault, name, read_json, write_json};
+use super::fault::{Fault, name, write_json};
 use super::statement::{Statement, Str, interval, rows_of, values};
-use counterstep_contracts::{TaskId, Tenant};
+use crate::rows::KeyTypes;
+use counterstep_contracts::Tenant;
 use counterstep_kernel::change::transition::{IdempotencyWrite, Transition};
-use counterstep_kernel::ports::IdempotencyRow;
-use diesel::sql_types as sql;
-use uuid::Uuid;
 
 /// What `counterstep_refuse` is called with where the key is another task's.
 pub(super) use counterstep_kernel::ports::KEY_TAKEN as TAKEN;
@@ -115,38 +113,10 @@ pub(super) fn put<'a, Row>(
     Ok((to_put > 0).then(|| i64::try_from(to_put).unwrap_or(i64::MAX)))
 }
 
-type SomeText = sql::Nullable<sql::Text>;
-
-/// A row: task, fingerprint, answer, owner.
-pub(super) type KeyRead = (Uuid, Option<String>, Option<String>, Option<String>);
-
 /// The unexpired row of a key.
-pub(super) fn find<'a>(
-    tenant: &'a Tenant,
-    key: &'a str,
-) -> Statement<'a, (sql::Uuid, SomeText, SomeText, SomeText)> {
+pub(super) fn find<'a>(tenant: &'a Tenant, key: &'a str) -> Statement<'a, KeyTypes> {
     Statement::of(
         "SELECT task, fingerprint, answer, owner FROM idempotency WHERE tenant = ? AND key = ? AND expires_at > now()",
         values![tenant.0.as_str(), key],
     )
-}
-
-/// What [`find`] has read.
-pub(super) fn decode((task, fingerprint, answer, owner): KeyRead) -> Result<IdempotencyRow, Fault> {
-    let finished = match (fingerprint, answer) {
-        (Some(fingerprint), Some(answer)) => {
-            Some((fingerprint, read_json("idempotency.answer", &answer)?))
-        }
-        (Some(_), None) | (None, Some(_)) => {
-            return Err(Fault::Corrupt(
-                "idempotency: an answer and its fingerprint go together".to_owned(),
-            ));
-        }
-        (None, None) => None,
-    };
-    Ok(IdempotencyRow {
-        task: TaskId(task),
-        owner,
-        finished,
-    })
 }

@@ -1,40 +1,15 @@
 //! Pages of the list of tasks, by state, type and time, or by a search for labels and failures. Each
 //! walks an index and reads a bounded number of rows, however many tasks there are.
 
-use super::fault::{Fault, count, name, parse, read_json};
-use super::statement::{Bind, Statement, Str, time, values};
-use crate::columns::{failure_class, read_labels, write_labels};
+use super::fault::{Fault, name};
+use super::statement::{Bind, Statement, Str, values};
+use crate::columns::{failure_class, write_labels};
+use crate::rows::LineTypes;
 use counterstep_contracts::labels::PREDECESSOR;
-use counterstep_contracts::{Rev, TaskId, TaskStatus, Tenant};
-use counterstep_kernel::ports::{MOST_SUCCESSORS, TaskLine, TaskQuery};
-use diesel::pg::data_types::PgTimestamp;
+use counterstep_contracts::{TaskId, TaskStatus, Tenant};
+use counterstep_kernel::ports::{MOST_SUCCESSORS, TaskQuery};
 use diesel::sql_types as sql;
 use uuid::Uuid;
-
-pub(super) type LineTypes = (
-    sql::Uuid,
-    sql::Text,
-    sql::BigInt,
-    sql::Text,
-    sql::BigInt,
-    sql::Nullable<sql::Text>,
-    sql::Nullable<sql::Text>,
-    sql::Timestamptz,
-    sql::Timestamptz,
-);
-
-/// A row of [`list`] and [`those_that_fit`].
-pub(super) type LineRead = (
-    Uuid,
-    String,
-    i64,
-    String,
-    i64,
-    Option<String>,
-    Option<String>,
-    PgTimestamp,
-    PgTimestamp,
-);
 
 // State by state, each along its index and no further than the limit, then the newest of all. Only
 // the indexes that begin with the tenant have `DESC NULLS LAST`: in the order of the key's index,
@@ -234,24 +209,4 @@ pub(super) fn successors<'a>(
          ORDER BY s.task DESC",
         values![tenants, tasks, PREDECESSOR, i64::from(MOST_SUCCESSORS)],
     ))
-}
-
-/// What a statement of this file has read.
-pub(super) fn decode(
-    (id, task_type, version, status, rev, failure, labels, created_at, updated_at): LineRead,
-) -> Result<TaskLine, Fault> {
-    Ok(TaskLine {
-        task: TaskId(id),
-        task_type,
-        version: count("version", version)?,
-        status: parse("status", &status)?,
-        rev: Rev(rev),
-        failure: failure
-            .as_deref()
-            .map(|text| read_json("failure", text))
-            .transpose()?,
-        labels: read_labels(labels.as_deref())?,
-        created_at: time(created_at),
-        updated_at: time(updated_at),
-    })
 }

@@ -3,41 +3,19 @@
 use super::PostgresStore;
 use super::fault::Fault;
 use super::statement::{Statement, values};
+use crate::rows::{LogRead, LogTypes, each};
 use async_trait::async_trait;
-use counterstep_contracts::{Epoch, TaskId};
+use counterstep_contracts::TaskId;
 use counterstep_kernel::ports::{
     LogRow, LogWrite, Logs, MOST_LOG_BYTES, MOST_LOG_LINES, StoreError,
 };
 use diesel::sql_types as sql;
 
-type RowTypes = (
-    sql::BigInt,
-    sql::Integer,
-    sql::Integer,
-    sql::Integer,
-    sql::BigInt,
-    sql::Text,
-);
-
-type RowRead = (i64, i32, i32, i32, i64, String);
-
-fn of(task: TaskId) -> Statement<'static, RowTypes> {
+fn of(task: TaskId) -> Statement<'static, LogTypes> {
     Statement::of(
         "SELECT epoch, no, lines, bytes, dropped, body FROM task_logs WHERE task = ? ORDER BY epoch, no",
         values![task.0],
     )
-}
-
-fn decode((epoch, no, lines, bytes, dropped, body): RowRead) -> LogRow {
-    let count = |value: i32| u32::try_from(value).unwrap_or(0);
-    LogRow {
-        epoch: Epoch(epoch),
-        no: count(no),
-        lines: count(lines),
-        bytes: count(bytes),
-        dropped: u64::try_from(dropped).unwrap_or(0),
-        body,
-    }
 }
 
 // A log that is lost with the server's power is lost, and no commit waits for the disk because of it. Of a
@@ -84,8 +62,8 @@ fn write(write: &LogWrite) -> Result<Statement<'_, sql::Integer>, Fault> {
 #[async_trait]
 impl Logs for PostgresStore {
     async fn log(&self, task: TaskId) -> Result<Vec<LogRow>, StoreError> {
-        let rows: Vec<RowRead> = self.database.read(of(task)).await?;
-        Ok(rows.into_iter().map(decode).collect())
+        let rows = self.database.read(of(task)).await?;
+        Ok(each(rows, LogRead::decode)?)
     }
 
     async fn write_log(&self, row: &LogWrite) -> Result<(), StoreError> {

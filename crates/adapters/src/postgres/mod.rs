@@ -42,17 +42,21 @@ mod user_sql;
 pub use options::{OpenError, PostgresOptions};
 
 use crate::outbox_holds::{RELAY_HOLD, UNREADABLE_HOLD};
+use crate::rows::{
+    self, ChainRead, ChildCountRow, ChildRow, DocumentRow, GaugeRow, HeadRow, InFlightRow, KeyRow,
+    LineRow, ParkedRow, PlaceCountRow, PlaceRead, RevisionRow, Time, TipRow, TouchedRow, each,
+    readable,
+};
 use async_trait::async_trait;
 use batches::Batches;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::change::transition::{Guard, Transition};
 use counterstep_kernel::ports::{
-    ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed, DocumentQuery,
-    DocumentWrite, Documents, DocumentsPut, FailureQuery, Find, Flow, FlowQuery,
-    ForeignTransactions, Gauges, Heartbeat, IdempotencyRow, InFlight, JournalPage, Lane, LoadFor,
-    LoadedTask, OutboxOp, OutboxRow, PlaceCount, PlaceQuery, PlaceRow, Relatives, Revisions,
-    RevisionsOf, SqlStatement, Storage, Store, StoreError, TaskHead, TaskList, TaskPage, Touch,
-    Touched, WaitingQuery,
+    ChainRow, ChainTip, ChildLine, ChildQuery, CommitError, Committed, Count, Counted,
+    DocumentQuery, DocumentWrite, Documents, DocumentsPut, Find, ForeignTransactions, Gauges,
+    Heartbeat, IdempotencyRow, JournalPage, Lane, LoadFor, LoadedTask, OutboxOp, OutboxRow,
+    PlaceQuery, PlaceRow, Relatives, Revisions, RevisionsOf, SqlStatement, Storage, Store,
+    StoreError, TaskHead, TaskList, TaskPage, Touch, Touched,
 };
 use counterstep_steps::times::DbTime;
 use diesel::pg::data_types::PgTimestamp;
@@ -60,7 +64,7 @@ use fault::{Fault, name};
 use futures::future::BoxFuture;
 use options::Target;
 use pool::Database;
-use statement::time;
+use statement::{clocked, time};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -188,18 +192,10 @@ impl PostgresStore {
     }
 }
 
-/// Those of the rows that can be read. One that cannot must not stand in the way of the others.
-fn readable<Row, T>(
-    rows: Vec<Row>,
-    what: &str,
-    decode: impl Fn(Row) -> Result<T, Fault>,
-) -> Vec<T> {
-    let decoded = rows.into_iter().filter_map(|row| {
-        decode(row)
-            .inspect_err(|fault| tracing::warn!(?fault, "{what} cannot be read"))
-            .ok()
-    });
-    decoded.collect()
+/// The number that was counted.
+fn number(counted: &[i64]) -> u32 {
+    let counted = counted.first().copied().unwrap_or_default();
+    u32::try_from(counted).unwrap_or(u32::MAX)
 }
 
 #[async_trait]
@@ -233,36 +229,31 @@ impl Storage for PostgresStore {
     }
 
     async fn find(&self, what: &Find, limit: u32) -> Result<Vec<TaskHead>, StoreError> {
-        let rows: Vec<find::HeadRead> = self.database.read(find::find(what, limit)?).await?;
-        Ok(rows.into_iter().map(find::decode_head).collect())
+        let rows = self.database.read(find::find(what, limit)?).await?;
+        Ok(readable(rows, "a task that was found", HeadRow::decode))
     }
 
     async fn touch(&self, touch: &Touch) -> Result<Vec<Touched>, StoreError> {
         let rows = self.database.rows(touch::touch(touch)).await;
-        let rows: Vec<touch::TouchedRead> = match touch {
+        let rows = match touch {
             Touch::Reserve { .. } => rows.map_err(Fault::of_a_read)?,
             Touch::PutOff { .. } | Touch::Wake(_) => rows?,
         };
-        Ok(rows.into_iter().map(touch::decode_touched).collect())
-    }
-
-    async fn reserved_until(&self, task: TaskId) -> Result<Option<DbTime>, StoreError> {
-        let found: Vec<PgTimestamp> = self.database.read(find::reserved_until(task)).await?;
-        Ok(found.into_iter().next().map(time))
+        Ok(each(rows, TouchedRow::decode)?)
     }
 
     async fn list(&self, what: &TaskList<'_>) -> Result<TaskPage, StoreError> {
         let query = match what {
             TaskList::Page(query) => query,
             TaskList::These(tasks) => {
-                let rows: Vec<lists::LineRead> = self.lists.read(lists::of_tasks(tasks)).await?;
+                let rows = self.lists.read(lists::of_tasks(tasks)).await?;
                 return Ok(TaskPage {
-                    lines: readable(rows, "a task of a list", lists::decode),
+                    lines: readable(rows, "a task of a list", LineRow::decode),
                     looked_to: None,
                 });
             }
         };
-        let (rows, looked_to): (Vec<lists::LineRead>, _) = if query.searches() {
+        let (rows, looked_to): (Vec<LineRow>, _) = if query.searches() {
             let found: Vec<Uuid> = self.lists.read(lists::candidates(query)?).await?;
             let last = found.last().copied().map(TaskId);
             let is_full = found.len() >= usize::try_from(query.candidates()).unwrap_or(usize::MAX);
@@ -277,38 +268,66 @@ impl Storage for PostgresStore {
         let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
         // The server gave no more than this, so what comes behind the last row was not looked at,
         // also where rows in between cannot be read.
-        let cut_at = rows.get(limit.wrapping_sub(1)).map(|row| TaskId(row.0));
+        let cut_at = rows
+            .get(limit.wrapping_sub(1))
+            .and_then(|row| row.id.0.clone().ok());
         let looked_to = match (&query.failure.text, cut_at) {
             (None, Some(last)) => Some(last),
             _ => looked_to,
         };
-        let mut lines = readable(rows, "a task of a list", lists::decode);
+        let mut lines = readable(rows, "a task of a list", LineRow::decode);
         lines.retain(|line| query.failure.fits(line.failure.as_ref()));
         lines.truncate(limit);
         let looked_to = looked_to.filter(|_| lines.len() < limit);
         Ok(TaskPage { lines, looked_to })
     }
 
-    async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError> {
-        let rows: Vec<find::GroupRead> = self.lists.read(find::in_flight()).await?;
-        Ok(rows
-            .into_iter()
-            .map(find::decode_group)
-            .collect::<Result<_, _>>()?)
-    }
-
-    async fn gauges(&self, labels: &[String]) -> Result<Gauges, StoreError> {
-        let rows: Vec<gauges::GaugeRead> = self.lists.read(gauges::read(labels)).await?;
-        let parked: Vec<gauges::ParkedRead> = self.lists.read(gauges::parked()).await?;
-        Ok(Gauges {
-            parked: gauges::decode_parked(parked)?,
-            ..gauges::decode(rows, labels)?
+    async fn count(&self, what: Count) -> Result<Counted, StoreError> {
+        Ok(match what {
+            Count::InFlight => {
+                let rows = self.lists.read(find::in_flight()).await?;
+                Counted::InFlight(each(rows, InFlightRow::decode)?)
+            }
+            Count::Gauges(labels) => {
+                let rows: Vec<(Time, Option<Time>, Option<GaugeRow>)> =
+                    self.lists.read(gauges::read(&labels)).await?;
+                let parked: Vec<(ParkedRow, Time)> = self.lists.read(gauges::parked()).await?;
+                let (now, unpublished) = rows
+                    .first()
+                    .map_or((DbTime(0), None), |row| (row.0.0, row.1));
+                let counts = rows.into_iter().filter_map(|row| row.2).collect();
+                Counted::Gauges(Gauges {
+                    parked: each(parked, |(row, now)| row.decode(now.0))?,
+                    ..rows::gauges(counts, &labels, now, unpublished)?
+                })
+            }
+            Count::Flow(query) => {
+                let rows = self.lists.read(flow::count(&query)).await?;
+                Counted::Flow(rows::flow(rows)?)
+            }
+            Count::Children(parent) => {
+                let rows = self.database.read(children::counts(parent)).await?;
+                Counted::Children(each(rows, ChildCountRow::decode)?)
+            }
+            Count::Places { after, limit } => {
+                let counts = places::counts(after.as_deref(), limit)?;
+                Counted::Places(each(self.lists.read(counts).await?, PlaceCountRow::decode)?)
+            }
+            Count::Failures(query) => {
+                let counted = self.database.read(failures::count(&query)?).await?;
+                Counted::Failures(number(&counted))
+            }
+            Count::FailingTenants { task_type, within } => {
+                let tenants = failures::tenants(&task_type, within)?;
+                let found: Vec<String> = self.database.read(tenants).await?;
+                Counted::FailingTenants(found.into_iter().map(Tenant).collect())
+            }
+            Count::Waiting(query) => {
+                let count = unclaimed_counts::count(&query)?;
+                let place = self.counts.clone().acquire_owned().await.ok();
+                Counted::Waiting(number(&self.database.read_in(place, count).await?))
+            }
         })
-    }
-
-    async fn flow(&self, query: &FlowQuery) -> Result<Flow, StoreError> {
-        let rows: Vec<flow::FlowRead> = self.lists.read(flow::count(query)).await?;
-        Ok(flow::decode(rows)?)
     }
 
     async fn journal(&self, page: &JournalPage) -> Result<Vec<ChainRow>, StoreError> {
@@ -316,18 +335,21 @@ impl Storage for PostgresStore {
             Lane::Engine => &self.database,
             Lane::People => &self.lists,
         };
-        let rows: Vec<audit::ChainRowRead> = of.read(audit::rows(page)?).await?;
-        Ok(rows.into_iter().map(audit::decode).collect())
+        let rows: Vec<ChainRead> = of.read(audit::rows(page)?).await?;
+        Ok(rows.into_iter().map(ChainRead::decode).collect())
     }
 
     async fn chain_tips(&self, page: &JournalPage) -> Result<Vec<ChainTip>, StoreError> {
-        let rows: Vec<audit::ChainTipRead> = self.lists.read(audit::chain_tips(page)?).await?;
-        Ok(rows.into_iter().map(audit::decode_chain_tip).collect())
+        let rows: Vec<TipRow> = self.lists.read(audit::chain_tips(page)?).await?;
+        Ok(rows.into_iter().map(TipRow::decode).collect())
     }
 
     async fn revisions(&self, of: &RevisionsOf) -> Result<Revisions, StoreError> {
-        let rows: Vec<revisions::RevisionRead> = self.lists.read(revisions::of(of)?).await?;
-        Ok(revisions::decode(rows)?)
+        let (now, rows) = clocked(self.lists.read(revisions::of(of)?).await?);
+        let mut tasks = each(rows, RevisionRow::decode)?;
+        // The server owes no order to the halves of a union.
+        tasks.sort_unstable_by_key(|found| (found.at, found.task));
+        Ok(Revisions { now, tasks })
     }
 
     async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {
@@ -366,13 +388,8 @@ impl Storage for PostgresStore {
     ) -> Result<Option<IdempotencyRow>, StoreError> {
         name("idempotency.tenant", &tenant.0)?;
         name("idempotency.key", key)?;
-        let rows: Vec<idempotency::KeyRead> =
-            self.database.read(idempotency::find(tenant, key)).await?;
-        Ok(rows
-            .into_iter()
-            .next()
-            .map(idempotency::decode)
-            .transpose()?)
+        let rows: Vec<KeyRow> = self.database.read(idempotency::find(tenant, key)).await?;
+        Ok(each(rows, KeyRow::decode)?.pop())
     }
 
     async fn documents(&self, query: &DocumentQuery) -> Result<Documents, StoreError> {
@@ -380,8 +397,9 @@ impl Storage for PostgresStore {
             true => &self.lists,
             false => &self.database,
         };
-        let rows: Vec<documents::DocumentRead> = of.read(documents::find(query)?).await?;
-        Ok(documents::decode(rows))
+        let (now, rows) = clocked(of.read(documents::find(query)?).await?);
+        let rows = rows.into_iter().map(DocumentRow::decode).collect();
+        Ok(Documents { now, rows })
     }
 
     async fn put(&self, writes: &[DocumentWrite]) -> Result<DocumentsPut, StoreError> {
@@ -400,31 +418,6 @@ impl Storage for PostgresStore {
         Ok(lent.settle(written)?)
     }
 
-    async fn waiting(&self, query: &WaitingQuery) -> Result<u32, StoreError> {
-        let count = unclaimed_counts::count(query)?;
-        let place = self.counts.clone().acquire_owned().await.ok();
-        let counted: Vec<i64> = self.database.read_in(place, count).await?;
-        let counted = counted.first().copied().unwrap_or(0);
-        Ok(u32::try_from(counted).unwrap_or(u32::MAX))
-    }
-
-    async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {
-        let counted: Vec<i64> = self.database.read(failures::count(query)?).await?;
-        Ok(counted
-            .first()
-            .map_or(0, |count| u32::try_from(*count).unwrap_or(u32::MAX)))
-    }
-
-    async fn failing_tenants(
-        &self,
-        task_type: &str,
-        within: Duration,
-    ) -> Result<Vec<Tenant>, StoreError> {
-        let tenants = failures::tenants(task_type, within)?;
-        let found: Vec<String> = self.database.read(tenants).await?;
-        Ok(found.into_iter().map(Tenant).collect())
-    }
-
     async fn relatives(&self, of: &Relatives<'_>) -> Result<Vec<TaskId>, StoreError> {
         match *of {
             Relatives::SuccessorsOf(tenant, task) => self.batches.successors(tenant, task).await,
@@ -435,32 +428,14 @@ impl Storage for PostgresStore {
         }
     }
 
-    async fn child_counts(&self, parent: TaskId) -> Result<Vec<ChildCount>, StoreError> {
-        let rows: Vec<children::CountRead> = self.database.read(children::counts(parent)).await?;
-        let counts = rows.into_iter().map(children::decode_count);
-        Ok(counts.collect::<Result<_, _>>()?)
-    }
-
     async fn children(&self, query: &ChildQuery) -> Result<Vec<ChildLine>, StoreError> {
-        let rows: Vec<children::LineRead> = self.database.read(children::page(query)).await?;
-        let lines = rows.into_iter().map(children::decode_line);
-        Ok(lines.collect::<Result<_, _>>()?)
+        let rows = self.database.read(children::page(query)).await?;
+        Ok(each(rows, ChildRow::decode)?)
     }
 
     async fn places(&self, query: &PlaceQuery) -> Result<Vec<PlaceRow>, StoreError> {
-        let rows: Vec<places::PlaceRead> = self.database.read(places::find(query)?).await?;
-        let rows = rows.into_iter().map(places::decode);
-        Ok(rows.collect::<Result<_, _>>()?)
-    }
-
-    async fn place_counts(
-        &self,
-        after: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<PlaceCount>, StoreError> {
-        let rows: Vec<places::CountRead> = self.lists.read(places::counts(after, limit)?).await?;
-        let counts = rows.into_iter().map(places::decode_count);
-        Ok(counts.collect::<Result<_, _>>()?)
+        let rows = self.database.read(places::find(query)?).await?;
+        Ok(each(rows, PlaceRead::decode)?)
     }
 }
 

@@ -1,13 +1,13 @@
 //! The table `outbox`. It holds the events of a change, one row a change,
 //! until they are published.
 
-use super::fault::{Fault, read_json, write_json};
-use super::statement::{Statement, interval, look_back, rows_of, time, values};
+use super::fault::{Fault, write_json};
+use super::statement::{Statement, interval, look_back, rows_of, values};
 use crate::outbox_holds::sort_out;
+use crate::rows::{OutboxRead, OutboxTypes};
 use counterstep_contracts::ChangeId;
 use counterstep_kernel::change::transition::Transition;
 use counterstep_kernel::ports::OutboxRow;
-use diesel::pg::data_types::PgTimestamp;
 use diesel::sql_types as sql;
 use std::time::Duration;
 
@@ -39,22 +39,10 @@ pub(super) fn insert<'a, Row>(
     Ok(())
 }
 
-/// A row's id, its events and the time of its change.
-pub(super) type OutboxRead = (i64, String, PgTimestamp);
-type OutboxTypes = (sql::BigInt, sql::Text, sql::Timestamptz);
-
 /// What the rows say, the oldest first, and the ids of those that cannot be read.
 pub(super) fn decode_all(mut rows: Vec<OutboxRead>) -> (Vec<OutboxRow>, Vec<i64>) {
-    rows.sort_unstable_by_key(|(id, ..)| *id);
-    sort_out(rows.into_iter().map(|row| (row.0, decode(row))))
-}
-
-fn decode((id, events, at): OutboxRead) -> Result<OutboxRow, Fault> {
-    Ok(OutboxRow {
-        id,
-        at: time(at),
-        events: read_json("outbox.events", &events)?,
-    })
+    rows.sort_unstable_by_key(|row| row.id);
+    sort_out(rows)
 }
 
 /// Hides the oldest rows from before that no other relay has, for `hold`, and gives them in no

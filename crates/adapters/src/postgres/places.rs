@@ -1,13 +1,11 @@
 //! The table `places`: tasks that are counted with others of their key and are not at rest. Must not decide who
 //! gets a place: `(key, no)` is unique, and that is all.
 
-use super::fault::{Fault, count, name, parse, parse_some};
-use super::statement::{Statement, Str, time, values, written};
-use counterstep_contracts::TaskId;
+use super::fault::{Fault, name};
+use super::statement::{Statement, Str, values, written};
+use crate::rows::{PlaceCountTypes, PlaceTypes};
 use counterstep_kernel::change::transition::{PlaceWrite, Transition};
-use counterstep_kernel::ports::{First, PlaceCount, PlaceQuery, PlaceRow};
-use diesel::pg::data_types::PgTimestamp;
-use diesel::sql_types as sql;
+use counterstep_kernel::ports::{First, PlaceQuery};
 use uuid::Uuid;
 
 /// The index that refuses a number that another task has.
@@ -68,25 +66,6 @@ pub(super) fn put<'a, Row>(
     Ok(())
 }
 
-pub(super) type PlaceTypes = (
-    sql::Text,
-    sql::Uuid,
-    sql::Nullable<sql::BigInt>,
-    sql::Timestamptz,
-    sql::Text,
-    sql::Nullable<sql::Text>,
-    sql::Bool,
-);
-pub(super) type PlaceRead = (
-    String,
-    Uuid,
-    Option<i64>,
-    PgTimestamp,
-    String,
-    Option<String>,
-    bool,
-);
-
 macro_rules! rows {
     ($since:literal, $which:literal) => {
         concat!(
@@ -146,25 +125,11 @@ pub(super) fn find(query: &PlaceQuery) -> Result<Statement<'_, PlaceTypes>, Faul
     })
 }
 
-pub(super) fn decode(
-    (key, task, no, since, status, waiting, cancel_requested): PlaceRead,
-) -> Result<PlaceRow, Fault> {
-    Ok(PlaceRow {
-        key,
-        task: TaskId(task),
-        no: no.map(|no| count("places.no", no)).transpose()?,
-        since: time(since),
-        status: parse("status", &status)?,
-        waiting: parse_some("waiting", waiting.as_deref())?,
-        cancel_requested,
-    })
-}
-
-pub(super) type CountTypes = (sql::Text, sql::BigInt, sql::BigInt, sql::BigInt);
-pub(super) type CountRead = (String, i64, i64, i64);
-
 /// How many there are of each key.
-pub(super) fn counts(after: Option<&str>, limit: u32) -> Result<Statement<'_, CountTypes>, Fault> {
+pub(super) fn counts(
+    after: Option<&str>,
+    limit: u32,
+) -> Result<Statement<'_, PlaceCountTypes>, Fault> {
     let after = name("places.key", after.unwrap_or_default())?;
     Ok(Statement::of(
         "SELECT p.key, count(p.no), count(*) - count(p.no),
@@ -172,13 +137,4 @@ pub(super) fn counts(after: Option<&str>, limit: u32) -> Result<Statement<'_, Co
          FROM places p JOIN tasks t ON t.id = p.task WHERE p.key > ? GROUP BY p.key ORDER BY p.key LIMIT ?",
         values![after, i64::from(limit)],
     ))
-}
-
-pub(super) fn decode_count((key, held, waiting, asleep): CountRead) -> Result<PlaceCount, Fault> {
-    Ok(PlaceCount {
-        key,
-        held: count("places", held)?,
-        waiting: count("places", waiting)?,
-        asleep: count("places", asleep)?,
-    })
 }

@@ -1,13 +1,11 @@
 //! The table `receives`: files of requests that have no task yet.
 
 use super::fault::{Fault, name};
-use super::statement::{Statement, interval, time, values};
-use counterstep_contracts::{TaskId, Tenant};
+use super::statement::{Clocked, Statement, interval, values};
+use crate::rows::ReceiveTypes;
+use counterstep_contracts::TaskId;
 use counterstep_kernel::change::transition::{ReceiveWrite, Transition};
-use counterstep_kernel::ports::{Receive, ReceiveOp, Receives};
-use counterstep_steps::times::DbTime;
-use diesel::pg::data_types::PgTimestamp;
-use diesel::sql_types as sql;
+use counterstep_kernel::ports::ReceiveOp;
 use uuid::Uuid;
 
 // A begin that arrives late, behind the submission, leaves a row beside its task: that is no
@@ -92,23 +90,6 @@ pub(super) fn put<'a, Row>(
     Ok(Some(count))
 }
 
-type ReceiveTypes = (
-    sql::Timestamptz,
-    sql::Nullable<sql::Uuid>,
-    sql::Nullable<sql::Text>,
-    sql::Nullable<sql::Bool>,
-    sql::Nullable<sql::Timestamptz>,
-);
-
-/// A row: the clock, then whose receive; the row of the clock alone has no receive.
-pub(super) type ReceiveRead = (
-    PgTimestamp,
-    Option<Uuid>,
-    Option<String>,
-    Option<bool>,
-    Option<PgTimestamp>,
-);
-
 /// The clock's row, which comes in any case.
 macro_rules! with_clock {
     ($($rows:expr),+ $(,)?) => {
@@ -125,7 +106,7 @@ fn sorted(tasks: &[TaskId]) -> Vec<Uuid> {
 /// A statement of [`ReceiveOp`].
 // The rows are locked in one order, so that two sweeps over the same ones wait for each other and
 // do not lock each other out.
-pub(super) fn work(op: &ReceiveOp) -> Statement<'static, ReceiveTypes> {
+pub(super) fn work(op: &ReceiveOp) -> Statement<'static, Clocked<ReceiveTypes>> {
     match op {
         ReceiveOp::Overdue { limit } => Statement::of(
             with_clock!(
@@ -158,22 +139,5 @@ pub(super) fn work(op: &ReceiveOp) -> Statement<'static, ReceiveTypes> {
              RETURNING now(), r.task, r.tenant, r.is_condemned, r.sweep_at",
             values![sorted(tasks)],
         ),
-    }
-}
-
-/// What [`work`] has read.
-pub(super) fn decode(rows: Vec<ReceiveRead>) -> Receives {
-    let now = rows.first().map_or(DbTime(0), |row| time(row.0));
-    let one = |(_, task, tenant, is_condemned, sweep_at): ReceiveRead| {
-        Some(Receive {
-            task: TaskId(task?),
-            tenant: Tenant(tenant?),
-            is_condemned: is_condemned?,
-            sweep_at: time(sweep_at?),
-        })
-    };
-    Receives {
-        now,
-        rows: rows.into_iter().filter_map(one).collect(),
     }
 }

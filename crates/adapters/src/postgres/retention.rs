@@ -2,26 +2,12 @@
 //! their objects. The one place that deletes a task or a row of a journal.
 
 use super::fault::{Fault, name};
-use super::find::HeadTypes;
 use super::statement::{Statement, look_back, values};
-use counterstep_contracts::{Rev, TaskId, TaskStatus, Tenant};
+use crate::rows::{EndedTypes, HeadTypes};
+use counterstep_contracts::{TaskId, TaskStatus};
 use counterstep_kernel::ports::EndedTask;
-use diesel::sql_types as sql;
 use std::time::Duration;
 use uuid::Uuid;
-
-type EndedTaskTypes = (sql::Uuid, sql::Text, sql::BigInt);
-
-/// A task, whose it is, and its revision.
-pub(super) type EndedTaskRead = (Uuid, String, i64);
-
-pub(super) fn decode((task, tenant, rev): EndedTaskRead) -> EndedTask {
-    EndedTask {
-        task: TaskId(task),
-        tenant: Tenant(tenant),
-        rev: Rev(rev),
-    }
-}
 
 /// What must not be true of the task `k` that is to go: others have not been told all of it, or a
 /// repetition of its request would become a second task.
@@ -74,7 +60,7 @@ pub(super) fn ended(
 /// Deletes all rows of those that have ended, are at these revisions, and are free to go; gives
 /// them.
 // Those that another transaction holds stay for the next pass.
-pub(super) fn purge(tasks: &[EndedTask]) -> Statement<'static, EndedTaskTypes> {
+pub(super) fn purge(tasks: &[EndedTask]) -> Statement<'static, EndedTypes> {
     let mut sorted: Vec<(Uuid, i64)> = tasks.iter().map(|task| (task.task.0, task.rev.0)).collect();
     sorted.sort_unstable();
     let (ids, revs): (Vec<Uuid>, Vec<i64>) = sorted.into_iter().unzip();
@@ -105,7 +91,7 @@ pub(super) fn purge(tasks: &[EndedTask]) -> Statement<'static, EndedTaskTypes> {
 }
 
 /// The oldest tombstones.
-pub(super) fn tombstones(limit: u32) -> Statement<'static, EndedTaskTypes> {
+pub(super) fn tombstones(limit: u32) -> Statement<'static, EndedTypes> {
     Statement::of(
         "SELECT task, tenant, 0::bigint FROM tombstones ORDER BY at, task LIMIT ?",
         values![i64::from(limit)],
@@ -113,7 +99,7 @@ pub(super) fn tombstones(limit: u32) -> Statement<'static, EndedTaskTypes> {
 }
 
 /// Those of these tasks that have one.
-pub(super) fn tombstones_of(tasks: &[TaskId]) -> Statement<'static, EndedTaskTypes> {
+pub(super) fn tombstones_of(tasks: &[TaskId]) -> Statement<'static, EndedTypes> {
     let ids: Vec<Uuid> = tasks.iter().map(|task| task.0).collect();
     Statement::of(
         "SELECT task, tenant, 0::bigint FROM tombstones WHERE task = ANY(?)",
@@ -122,7 +108,7 @@ pub(super) fn tombstones_of(tasks: &[TaskId]) -> Statement<'static, EndedTaskTyp
 }
 
 /// Removes tombstones.
-pub(super) fn forget(tasks: &[TaskId]) -> Statement<'static, EndedTaskTypes> {
+pub(super) fn forget(tasks: &[TaskId]) -> Statement<'static, EndedTypes> {
     let mut ids: Vec<Uuid> = tasks.iter().map(|task| task.0).collect();
     ids.sort_unstable();
     Statement::of(

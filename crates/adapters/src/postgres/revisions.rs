@@ -1,23 +1,11 @@
 //! At which revisions tasks are. Must not read what a task holds.
 
 use super::fault::{Fault, name};
-use super::statement::{Statement, Str, time, values, written};
+use super::statement::{Clocked, Statement, Str, values, written};
 use super::states::{open, states};
-use counterstep_contracts::{Rev, TaskId};
-use counterstep_kernel::ports::{Revisions, RevisionsOf, TaskRevision};
-use diesel::pg::data_types::PgTimestamp;
-use diesel::sql_types as sql;
+use crate::rows::RevisionTypes;
+use counterstep_kernel::ports::RevisionsOf;
 use uuid::Uuid;
-
-pub(super) type RevisionTypes = (
-    sql::Timestamptz,
-    sql::Nullable<sql::Uuid>,
-    sql::Nullable<sql::BigInt>,
-    sql::Nullable<sql::Timestamptz>,
-);
-
-/// A row: the server's time, and a task with its revision. One row has the time alone.
-pub(super) type RevisionRead = (PgTimestamp, Option<Uuid>, Option<i64>, Option<PgTimestamp>);
 
 macro_rules! with_the_time {
     ($tasks:expr) => {
@@ -29,7 +17,7 @@ macro_rules! with_the_time {
 }
 
 /// Those that are asked for.
-pub(super) fn of(of: &RevisionsOf) -> Result<Statement<'_, RevisionTypes>, Fault> {
+pub(super) fn of(of: &RevisionsOf) -> Result<Statement<'_, Clocked<RevisionTypes>>, Fault> {
     Ok(match of {
         RevisionsOf::Tasks(tasks) => {
             let tasks: Vec<Uuid> = tasks.iter().map(|task| task.0).collect();
@@ -86,21 +74,4 @@ pub(super) fn of(of: &RevisionsOf) -> Result<Statement<'_, RevisionTypes>, Fault
             )
         }
     })
-}
-
-/// What [`of`] has read.
-pub(super) fn decode(rows: Vec<RevisionRead>) -> Result<Revisions, Fault> {
-    let none = || Fault::Corrupt("the server gave no time".to_owned());
-    let now = rows.first().map(|row| time(row.0)).ok_or_else(none)?;
-    let task = |(_, task, rev, at): RevisionRead| {
-        Some(TaskRevision {
-            task: TaskId(task?),
-            rev: Rev(rev?),
-            at: time(at?),
-        })
-    };
-    let mut tasks: Vec<_> = rows.into_iter().filter_map(task).collect();
-    // The server owes no order to the halves of a union.
-    tasks.sort_unstable_by_key(|found| (found.at, found.task));
-    Ok(Revisions { now, tasks })
 }

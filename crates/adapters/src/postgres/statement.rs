@@ -4,6 +4,8 @@
 //! depend on what a call does, never on its values, nor, beyond a few, on how many they are.
 
 use super::fault::micros;
+use crate::rows::{Id, Int, Raw, RawId, Time, read_as};
+use counterstep_contracts::TaskId;
 use counterstep_kernel::change::transition::Transition;
 use counterstep_steps::times::DbTime;
 use diesel::QueryResult;
@@ -36,6 +38,24 @@ pub(super) fn some_time(read: Option<PgTimestamp>) -> Option<DbTime> {
 /// A time for its column. Only for one that was worked out from a time of the database's.
 pub(super) fn written(time: DbTime) -> PgTimestamp {
     PgTimestamp(time.0.saturating_sub(EPOCH_2000))
+}
+
+read_as! {
+    Pg;
+    Id, Uuid, Uuid, |id| Id(Ok(TaskId(id)));
+    Time, Timestamptz, PgTimestamp, |at| Time(time(at));
+    Int, Integer, i32, |number| Int(number.into());
+    Raw, Text, String, Raw;
+    RawId, Uuid, Uuid, |id| RawId(id.as_hyphenated().to_string());
+}
+
+/// The clock, and a row; where there is none, the clock alone.
+pub(super) type Clocked<Row> = (sql::Timestamptz, sql::Nullable<Row>);
+
+/// What was read with the clock.
+pub(super) fn clocked<Row>(rows: Vec<(Time, Option<Row>)>) -> (DbTime, Vec<Row>) {
+    let now = rows.first().map_or(DbTime(0), |(now, _)| now.0);
+    (now, rows.into_iter().filter_map(|(_, row)| row).collect())
 }
 
 /// A duration to add to the database's `now()`.

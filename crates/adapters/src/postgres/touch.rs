@@ -1,22 +1,10 @@
 //! Statements that move a time of tasks and change nothing else of them.
 
 use super::statement::{Statement, interval, values};
-use counterstep_contracts::{Rev, TaskId};
-use counterstep_kernel::ports::{Touch, Touched};
-use diesel::sql_types as sql;
+use crate::rows::TouchedTypes;
+use counterstep_contracts::TaskId;
+use counterstep_kernel::ports::Touch;
 use uuid::Uuid;
-
-type TouchedTypes = (
-    sql::Uuid,
-    sql::Text,
-    sql::BigInt,
-    sql::BigInt,
-    sql::Text,
-    sql::Nullable<sql::Text>,
-);
-
-/// A task that was touched, as far as a message needs it.
-pub(super) type TouchedRead = (Uuid, String, i64, i64, String, Option<String>);
 
 macro_rules! touched {
     ($statement:literal) => {
@@ -61,19 +49,5 @@ pub(super) fn touch(touch: &Touch) -> Statement<'static, TouchedTypes> {
             ),
             values![task.0],
         ),
-    }
-}
-
-/// What [`touch`] has touched.
-pub(super) fn decode_touched(
-    (task, task_type, version, rev, queue, traceparent): TouchedRead,
-) -> Touched {
-    Touched {
-        task: TaskId(task),
-        task_type,
-        version: u32::try_from(version).ok(),
-        rev: Rev(rev),
-        queue,
-        traceparent,
     }
 }

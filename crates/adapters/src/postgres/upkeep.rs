@@ -1,13 +1,15 @@
 //! What sweeps ask beyond the tasks themselves.
 
+use super::statement::clocked;
 use super::{PostgresStore, receives, retention};
+use crate::rows::{EndedRow, ReceiveRow, each};
 use async_trait::async_trait;
 use counterstep_kernel::ports::{EndedTask, PurgeOp, ReceiveOp, Receives, StoreError, Upkeep};
 
 #[async_trait]
 impl Upkeep for PostgresStore {
     async fn receives(&self, op: &ReceiveOp) -> Result<Receives, StoreError> {
-        let rows: Vec<receives::ReceiveRead> = match op {
+        let rows = match op {
             ReceiveOp::Overdue { .. } | ReceiveOp::Of(_) => {
                 self.database.read(receives::work(op)).await?
             }
@@ -15,11 +17,13 @@ impl Upkeep for PostgresStore {
                 self.database.rows(receives::work(op)).await?
             }
         };
-        Ok(receives::decode(rows))
+        let (now, rows) = clocked(rows);
+        let rows = each(rows, ReceiveRow::decode)?;
+        Ok(Receives { now, rows })
     }
 
     async fn purge(&self, op: &PurgeOp) -> Result<Vec<EndedTask>, StoreError> {
-        let rows: Vec<retention::EndedTaskRead> = match op {
+        let rows = match op {
             PurgeOp::OldestTombstones { limit } => {
                 self.database.read(retention::tombstones(*limit)).await?
             }
@@ -30,6 +34,6 @@ impl Upkeep for PostgresStore {
             PurgeOp::Forget(tasks) if tasks.is_empty() => return Ok(Vec::new()),
             PurgeOp::Forget(tasks) => self.database.rows(retention::forget(tasks)).await?,
         };
-        Ok(rows.into_iter().map(retention::decode).collect())
+        Ok(each(rows, EndedRow::decode)?)
     }
 }

@@ -2,16 +2,16 @@
 //! a column may hold a value of another type than it should, and that must not end the check.
 
 use super::prepared::Prepare;
+use crate::rows::{ChainRead, TipRow};
 use counterstep_kernel::ports::{ChainRow, ChainTip, JournalPage};
-use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Binary, Bool, Nullable, Text};
+use diesel::sql_types::{BigInt, Text};
 
 /// Bytes, where they should be a text. What is none has all its bytes behind the signs that stand
 /// for them: else a text that had such a sign from the start could be changed into bytes that read
 /// the same.
-fn text(bytes: Vec<u8>) -> String {
+pub(super) fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| {
         let bytes = error.as_bytes();
         format!(
@@ -19,38 +19,6 @@ fn text(bytes: Vec<u8>) -> String {
             String::from_utf8_lossy(bytes)
         )
     })
-}
-
-#[derive(Debug, QueryableByName)]
-struct Row {
-    #[diesel(sql_type = Binary)]
-    task: Vec<u8>,
-    #[diesel(sql_type = BigInt)]
-    rev: i64,
-    #[diesel(sql_type = BigInt)]
-    at: i64,
-    #[diesel(sql_type = Binary)]
-    change_id: Vec<u8>,
-    #[diesel(sql_type = BigInt)]
-    epoch: i64,
-    #[diesel(sql_type = Binary)]
-    actor: Vec<u8>,
-    #[diesel(sql_type = BigInt)]
-    form: i64,
-    #[diesel(sql_type = Binary)]
-    entries: Vec<u8>,
-    #[diesel(sql_type = Nullable<Binary>)]
-    data: Option<Vec<u8>>,
-    #[diesel(sql_type = Nullable<Binary>)]
-    link: Option<Vec<u8>>,
-    #[diesel(sql_type = Nullable<Binary>)]
-    seal: Option<Vec<u8>>,
-    #[diesel(sql_type = Nullable<Binary>)]
-    head_status: Option<Vec<u8>>,
-    #[diesel(sql_type = Nullable<BigInt>)]
-    head_rev: Option<i64>,
-    #[diesel(sql_type = Nullable<Binary>)]
-    head_seal: Option<Vec<u8>>,
 }
 
 const ROW: &str = "SELECT CAST(j.task AS BLOB) AS task, CAST(j.rev AS INTEGER) AS rev, CAST(j.at AS INTEGER) AS at,
@@ -66,7 +34,7 @@ pub(super) fn rows(
     page: &JournalPage,
 ) -> QueryResult<Vec<ChainRow>> {
     let (after, rev) = page.after.clone().unwrap_or((String::new(), i64::MIN));
-    let rows: Vec<Row> = match &page.task {
+    let rows: Vec<ChainRead> = match &page.task {
         None => diesel::sql_query(format!(
             "{ROW} WHERE (j.task, j.rev) > (?, ?) ORDER BY j.task, j.rev"
         ))
@@ -80,50 +48,7 @@ pub(super) fn rows(
         .bind::<BigInt, _>(rev)
         .load_at_most(page.limit, connection)?,
     };
-    Ok(rows.into_iter().map(decode).collect())
-}
-
-fn decode(row: Row) -> ChainRow {
-    let task = text(row.task);
-    let tip = row
-        .head_status
-        .map(text)
-        .zip(row.head_rev)
-        .map(|(status, rev)| ChainTip {
-            task: task.clone(),
-            status,
-            rev,
-            seal: row.head_seal.unwrap_or_default(),
-            has_rows: true,
-        });
-    ChainRow {
-        rev: row.rev,
-        at: DbTime(row.at),
-        change_id: text(row.change_id),
-        epoch: row.epoch,
-        actor: text(row.actor),
-        form: row.form,
-        entries: text(row.entries),
-        data: row.data.map(text),
-        link: row.link.unwrap_or_default(),
-        seal: row.seal.unwrap_or_default(),
-        tip,
-        task,
-    }
-}
-
-#[derive(Debug, QueryableByName)]
-struct TipRow {
-    #[diesel(sql_type = Binary)]
-    id: Vec<u8>,
-    #[diesel(sql_type = Binary)]
-    status: Vec<u8>,
-    #[diesel(sql_type = BigInt)]
-    rev: i64,
-    #[diesel(sql_type = Nullable<Binary>)]
-    seal: Option<Vec<u8>>,
-    #[diesel(sql_type = Bool)]
-    has_rows: bool,
+    Ok(rows.into_iter().map(ChainRead::decode).collect())
 }
 
 const CHAIN_TIP: &str = "SELECT CAST(t.id AS BLOB) AS id, CAST(t.status AS BLOB) AS status,
@@ -147,14 +72,7 @@ pub(super) fn chain_tips(
             .bind::<Text, _>(after)
             .load_at_most(page.limit, connection)?,
     };
-    let tip = |row: TipRow| ChainTip {
-        task: text(row.id),
-        status: text(row.status),
-        rev: row.rev,
-        seal: row.seal.unwrap_or_default(),
-        has_rows: row.has_rows,
-    };
-    Ok(rows.into_iter().map(tip).collect())
+    Ok(rows.into_iter().map(TipRow::decode).collect())
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Tasks that other tasks have submitted: their rows beside `tasks`, and what is asked about them.
 
-use super::fault::{Fault, count, parse, read_some_json};
+use super::fault::{Fault, parse};
 use super::prepared::{Prepare, Statement};
-use super::tasks::{HeadRow, known};
+use super::tasks::known;
+use crate::rows::{ChildCountRow, ChildRow, HeadRow, each};
 use counterstep_contracts::children::DEEPEST;
-use counterstep_contracts::{ParentRef, StepNo, TaskId};
+use counterstep_contracts::{ParentRef, TaskId};
 use counterstep_kernel::ports::{ChildCount, ChildLine, ChildQuery, KnownType};
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -26,55 +27,19 @@ pub(super) fn insert(
     Statement { text, values }.execute(connection).map(drop)
 }
 
-#[derive(Debug, QueryableByName)]
-struct CountRow {
-    #[diesel(sql_type = BigInt)]
-    step: i64,
-    #[diesel(sql_type = Text)]
-    status: String,
-    #[diesel(sql_type = BigInt)]
-    tasks: i64,
-    #[diesel(sql_type = BigInt)]
-    residue: i64,
-}
-
 /// Those of a task, by step and state.
 pub(super) fn counts(
     connection: &mut SqliteConnection,
     parent: TaskId,
 ) -> Result<Vec<ChildCount>, Fault> {
-    let rows: Vec<CountRow> = diesel::sql_query(
+    let rows = diesel::sql_query(
         "SELECT c.step, t.status, count(*) AS tasks, max(t.residue) AS residue FROM children c JOIN tasks t ON t.id = c.task
          WHERE c.parent = ? GROUP BY c.step, t.status ORDER BY c.step, t.status",
     )
     .bind::<Text, _>(parent.to_string())
     .prepared()
     .load(connection)?;
-    let decode = |row: CountRow| {
-        Ok(ChildCount {
-            step: step("step", row.step)?,
-            status: parse("status", &row.status)?,
-            tasks: count("tasks", row.tasks)?,
-            residue: row.residue != 0,
-        })
-    };
-    rows.into_iter().map(decode).collect()
-}
-
-#[derive(Debug, QueryableByName)]
-struct ChildRow {
-    #[diesel(sql_type = BigInt)]
-    step: i64,
-    #[diesel(sql_type = BigInt)]
-    no: i64,
-    #[diesel(sql_type = Text)]
-    task: String,
-    #[diesel(sql_type = Text)]
-    task_type: String,
-    #[diesel(sql_type = Text)]
-    status: String,
-    #[diesel(sql_type = Nullable<Text>)]
-    failure: Option<String>,
+    Ok(each(rows, ChildCountRow::decode)?)
 }
 
 /// A page of those of a task.
@@ -87,7 +52,7 @@ pub(super) fn page(
         .after
         .map(|(step, no)| (i64::from(step.0), i64::from(no)))
         .unzip();
-    let rows: Vec<ChildRow> = diesel::sql_query(
+    let rows = diesel::sql_query(
         "SELECT c.step, c.no, c.task, t.task_type, t.status, t.failure
          FROM children c CROSS JOIN tasks t ON t.id = c.task
          WHERE c.parent = ?1 AND (?2 IS NULL OR c.step = ?2)
@@ -101,23 +66,7 @@ pub(super) fn page(
     .bind::<Nullable<BigInt>, _>(after_no)
     .bind::<Text, _>(serde_json::json!(statuses).to_string())
     .load_at_most(query.limit, connection)?;
-    let decode = |row: ChildRow| {
-        Ok(ChildLine {
-            step: step("step", row.step)?,
-            no: count("no", row.no)?,
-            task: parse("task", &row.task)?,
-            task_type: row.task_type,
-            status: parse("status", &row.status)?,
-            failure: read_some_json("failure", row.failure.as_deref())?,
-        })
-    };
-    rows.into_iter().map(decode).collect()
-}
-
-fn step(column: &str, value: i64) -> Result<StepNo, Fault> {
-    let no = i32::try_from(value)
-        .map_err(|error| Fault::Corrupt(format!("children.{column}: {error}")))?;
-    Ok(StepNo(no))
+    Ok(each(rows, ChildRow::decode)?)
 }
 
 #[derive(Debug, QueryableByName)]

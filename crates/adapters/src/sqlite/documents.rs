@@ -3,17 +3,13 @@
 use super::fault::Fault;
 use super::prepared::Prepare;
 use super::schema::documents;
-use counterstep_contracts::{Rev, Tenant};
-use counterstep_kernel::ports::{
-    Document, DocumentChange, DocumentQuery, DocumentWrite, Documents,
-};
+use crate::rows::DocumentRow;
+use counterstep_kernel::ports::{DocumentChange, DocumentQuery, DocumentWrite, Documents};
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use diesel::dsl::sql;
 use diesel::prelude::*;
 use diesel::sql_types::BigInt;
-
-type Columns = (String, String, i64, String, Option<i64>, i64);
 
 const COLUMNS: (
     documents::tenant,
@@ -31,17 +27,6 @@ const COLUMNS: (
     documents::seen_at,
 );
 
-fn decode((tenant, name, rev, body, due_at, seen_at): Columns) -> Document {
-    Document {
-        tenant: Tenant(tenant),
-        name,
-        rev: Rev(rev),
-        body,
-        due_at: due_at.map(DbTime),
-        seen_at: DbTime(seen_at),
-    }
-}
-
 /// The rows of a query, in its order.
 pub(super) fn find(
     connection: &mut SqliteConnection,
@@ -57,7 +42,7 @@ pub(super) fn find(
         .filter(documents::kind.eq(kind.as_str()))
         .select(COLUMNS)
         .into_boxed();
-    let rows: Vec<Columns> = match query {
+    let rows: Vec<DocumentRow> = match query {
         DocumentQuery::Named { tenant, names, .. } => rows
             .filter(documents::tenant.eq(&tenant.0))
             .filter(documents::name.eq_any(names))
@@ -104,7 +89,7 @@ pub(super) fn find(
     };
     Ok(Documents {
         now: DbTime(now),
-        rows: rows.into_iter().map(decode).collect(),
+        rows: rows.into_iter().map(DocumentRow::decode).collect(),
     })
 }
 

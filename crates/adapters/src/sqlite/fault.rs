@@ -2,8 +2,8 @@
 //! again.
 
 pub(crate) use crate::columns::{
-    Care, Content, Instead, content, count, goal, micros, parse, parse_some, read_json,
-    read_some_json, write_json,
+    Care, Content, Instead, content, count, goal, micros, parse, parse_some, read_some_json,
+    write_json,
 };
 use crate::columns::{NotRead, Unreadable};
 use counterstep_kernel::ports::{CommitError, StoreError};

@@ -1,21 +1,14 @@
 //! What came and went, counted. Must not look at tasks that were there before.
 
-use super::fault::{Fault, parse};
+use super::fault::Fault;
 use super::prepared::Prepare;
 use super::revisions::states;
 use crate::columns::write_json;
+use crate::rows;
 use counterstep_kernel::ports::{Flow, FlowQuery};
+use diesel::RunQueryDsl;
 use diesel::SqliteConnection;
-use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Text};
-
-#[derive(Debug, QueryableByName)]
-struct Ended {
-    #[diesel(sql_type = Text)]
-    status: String,
-    #[diesel(sql_type = BigInt)]
-    tasks: i64,
-}
 
 // An id begins with about the time of its making.
 const COUNT: &str = "SELECT '' AS status, count(*) AS tasks FROM tasks
@@ -28,7 +21,7 @@ const COUNT: &str = "SELECT '' AS status, count(*) AS tasks FROM tasks
 
 pub(super) fn count(connection: &mut SqliteConnection, query: &FlowQuery) -> Result<Flow, Fault> {
     let [first, below] = query.ids();
-    let rows: Vec<Ended> = diesel::sql_query(COUNT)
+    let counted = diesel::sql_query(COUNT)
         .bind::<Text, _>(first.to_string())
         .bind::<Text, _>(below.to_string())
         .bind::<BigInt, _>(query.since.0)
@@ -37,13 +30,5 @@ pub(super) fn count(connection: &mut SqliteConnection, query: &FlowQuery) -> Res
         .bind::<Text, _>(states(true))
         .prepared()
         .load(connection)?;
-    let mut flow = Flow::default();
-    for row in rows {
-        let tasks = u64::try_from(row.tasks).unwrap_or_default();
-        match row.status.as_str() {
-            "" => flow.submitted = tasks,
-            status => drop(flow.ended.insert(parse("tasks.status", status)?, tasks)),
-        }
-    }
-    Ok(flow)
+    Ok(rows::flow(counted)?)
 }

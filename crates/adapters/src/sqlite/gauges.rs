@@ -1,34 +1,16 @@
 //! What is under way, counted: one walk over the tasks that have not ended, and a look at the
 //! oldest event.
 
-use super::fault::{Fault, parse};
+use super::fault::Fault;
 use super::prepared::Prepare;
 use super::revisions::states;
-use crate::columns::read_json;
+use crate::rows::{self, ParkedRow, Time, each};
 use counterstep_contracts::TaskStatus;
-use counterstep_kernel::ports::{
-    Gauges, MOST_LABEL_VALUES, MOST_PARKED_TYPES, OTHER, ParkedCount, TaskCount,
-};
+use counterstep_kernel::ports::{Gauges, MOST_LABEL_VALUES, MOST_PARKED_TYPES, ParkedCount};
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Nullable, Text};
-
-#[derive(Debug, QueryableByName)]
-struct Group {
-    #[diesel(sql_type = Text)]
-    status: String,
-    #[diesel(sql_type = Text)]
-    queue: String,
-    #[diesel(sql_type = BigInt)]
-    tasks: i64,
-    #[diesel(sql_type = Nullable<BigInt>)]
-    running_since: Option<i64>,
-    #[diesel(sql_type = Nullable<BigInt>)]
-    due_since: Option<i64>,
-    #[diesel(sql_type = Nullable<Text>)]
-    label_values: Option<String>,
-}
+use diesel::sql_types::{BigInt, Text};
 
 #[derive(Debug, QueryableByName)]
 struct Oldest {
@@ -81,7 +63,7 @@ pub(super) fn read(
     labels: &[String],
 ) -> Result<Gauges, Fault> {
     let open = states(false);
-    let groups: Vec<Group> = if labels.is_empty() {
+    let groups = if labels.is_empty() {
         diesel::sql_query(READ)
             .bind::<BigInt, _>(now)
             .bind::<Text, _>(open)
@@ -97,43 +79,11 @@ pub(super) fn read(
     };
     let oldest: Vec<Oldest> = diesel::sql_query("SELECT created_at FROM outbox ORDER BY id")
         .load_at_most(1, connection)?;
-    let age = |since: Option<i64>| since.map(|since| DbTime(now).after(DbTime(since)));
-    let running = groups.iter().filter_map(|group| group.running_since).min();
-    let due = groups.iter().filter_map(|group| group.due_since).min();
-    let count = |group: Group| {
-        let count = u64::try_from(group.tasks).unwrap_or_default();
-        Ok(TaskCount {
-            status: parse("tasks.status", &group.status)?,
-            queue: group.queue,
-            labels: match group.label_values {
-                Some(values) => read_json("tasks.labels", &values)?,
-                None => vec![OTHER.to_owned(); labels.len()],
-            },
-            count,
-        })
-    };
+    let unpublished = oldest.first().map(|oldest| Time(DbTime(oldest.created_at)));
     Ok(Gauges {
-        tasks: groups
-            .into_iter()
-            .map(count)
-            .collect::<Result<_, Fault>>()?,
-        oldest_running: age(running),
-        oldest_due: age(due),
-        oldest_unpublished: age(oldest.first().map(|oldest| oldest.created_at)),
         parked: parked(connection, now)?,
+        ..rows::gauges(groups, labels, DbTime(now), unpublished)?
     })
-}
-
-#[derive(Debug, QueryableByName)]
-struct Parked {
-    #[diesel(sql_type = Text)]
-    status: String,
-    #[diesel(sql_type = Text)]
-    task_type: String,
-    #[diesel(sql_type = BigInt)]
-    tasks: i64,
-    #[diesel(sql_type = BigInt)]
-    since: i64,
 }
 
 const PARKED: &str = "SELECT status, task_type, count(*) AS tasks, min(updated_at) AS since
@@ -143,16 +93,8 @@ const PARKED: &str = "SELECT status, task_type, count(*) AS tasks, min(updated_a
 fn parked(connection: &mut SqliteConnection, now: i64) -> Result<Vec<ParkedCount>, Fault> {
     let states = TaskStatus::ALL.iter().filter(|it| it.is_parked());
     let states: Vec<_> = states.map(|it| it.as_str()).collect();
-    let found: Vec<Parked> = diesel::sql_query(PARKED)
+    let found: Vec<ParkedRow> = diesel::sql_query(PARKED)
         .bind::<Text, _>(serde_json::json!(states).to_string())
         .load_at_most(MOST_PARKED_TYPES, connection)?;
-    let one = |row: Parked| {
-        Ok(ParkedCount {
-            status: parse("tasks.status", &row.status)?,
-            task_type: row.task_type,
-            count: u64::try_from(row.tasks).unwrap_or_default(),
-            oldest: DbTime(now).after(DbTime(row.since)),
-        })
-    };
-    found.into_iter().map(one).collect()
+    Ok(each(found, |row| row.decode(DbTime(now)))?)
 }

@@ -1,7 +1,8 @@
 //! Queries on the table `idempotency`.
 
-use super::fault::{Fault, parse, read_json};
+use super::fault::Fault;
 use super::schema::idempotency;
+use crate::rows::KeyRow;
 use counterstep_contracts::{TaskId, Tenant};
 use counterstep_kernel::ports::IdempotencyRow;
 use diesel::SqliteConnection;
@@ -77,7 +78,6 @@ pub(super) fn find(
     key: &str,
     now: i64,
 ) -> Result<Option<IdempotencyRow>, Fault> {
-    type KeyRow = (String, Option<String>, Option<String>, Option<String>);
     let found: Option<KeyRow> = idempotency::table
         .find((&tenant.0, key))
         .filter(idempotency::expires_at.gt(now))
@@ -89,23 +89,5 @@ pub(super) fn find(
         ))
         .get_result(connection)
         .optional()?;
-    let Some((task, fingerprint, answer, owner)) = found else {
-        return Ok(None);
-    };
-    let finished = match (fingerprint, answer) {
-        (Some(fingerprint), Some(answer)) => {
-            Some((fingerprint, read_json("idempotency.answer", &answer)?))
-        }
-        (Some(_), None) | (None, Some(_)) => {
-            return Err(Fault::Corrupt(
-                "idempotency: an answer and its fingerprint go together".to_owned(),
-            ));
-        }
-        (None, None) => None,
-    };
-    Ok(Some(IdempotencyRow {
-        task: parse("idempotency.task", &task)?,
-        owner,
-        finished,
-    }))
+    Ok(found.map(KeyRow::decode).transpose()?)
 }

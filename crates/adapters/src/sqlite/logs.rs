@@ -1,11 +1,12 @@
 //! The table `task_logs`. Must not read a body.
 
 use super::SqliteStore;
-use super::fault::{Fault, count};
+use super::fault::Fault;
 use super::pool::Durability;
 use super::prepared::{Prepare, Statement};
+use crate::rows::{LogRead, each};
 use async_trait::async_trait;
-use counterstep_contracts::{Epoch, TaskId};
+use counterstep_contracts::TaskId;
 use counterstep_kernel::ports::{
     LogRow, LogWrite, Logs, MOST_LOG_BYTES, MOST_LOG_LINES, StoreError,
 };
@@ -13,43 +14,14 @@ use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Text};
 
-#[derive(Debug, QueryableByName)]
-struct Row {
-    #[diesel(sql_type = BigInt)]
-    epoch: i64,
-    #[diesel(sql_type = BigInt)]
-    no: i64,
-    #[diesel(sql_type = BigInt)]
-    lines: i64,
-    #[diesel(sql_type = BigInt)]
-    bytes: i64,
-    #[diesel(sql_type = BigInt)]
-    dropped: i64,
-    #[diesel(sql_type = Text)]
-    body: String,
-}
-
-impl Row {
-    fn decode(self) -> Result<LogRow, Fault> {
-        Ok(LogRow {
-            epoch: Epoch(self.epoch),
-            no: count("no", self.no)?,
-            lines: count("lines", self.lines)?,
-            bytes: count("bytes", self.bytes)?,
-            dropped: u64::try_from(self.dropped).unwrap_or(0),
-            body: self.body,
-        })
-    }
-}
-
 fn of(connection: &mut SqliteConnection, task: TaskId) -> Result<Vec<LogRow>, Fault> {
-    let rows: Vec<Row> = diesel::sql_query(
+    let rows = diesel::sql_query(
         "SELECT epoch, no, lines, bytes, dropped, body FROM task_logs WHERE task = ? ORDER BY epoch, no",
     )
     .bind::<Text, _>(task.to_string())
     .prepared()
     .load(connection)?;
-    rows.into_iter().map(Row::decode).collect()
+    Ok(each(rows, LogRead::decode)?)
 }
 
 #[derive(Debug, QueryableByName)]

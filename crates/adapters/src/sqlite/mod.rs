@@ -48,11 +48,11 @@ use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::change::transition::{Guard, Transition};
 use counterstep_kernel::ports::{
-    ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed, DocumentQuery,
-    DocumentWrite, Documents, DocumentsPut, FailureQuery, Find, Flow, FlowQuery, Gauges, Heartbeat,
-    IdempotencyRow, InFlight, JournalPage, Lane, LoadFor, Loaded, LoadedTask, OutboxOp, OutboxRow,
-    PlaceCount, PlaceQuery, PlaceRow, Relatives, Revisions, RevisionsOf, Storage, Store,
-    StoreError, TaskHead, TaskList, TaskPage, Touch, Touched, WaitingQuery,
+    ChainRow, ChainTip, ChildLine, ChildQuery, CommitError, Committed, Count, Counted,
+    DocumentQuery, DocumentWrite, Documents, DocumentsPut, Find, Heartbeat, IdempotencyRow,
+    JournalPage, Lane, LoadFor, Loaded, LoadedTask, OutboxOp, OutboxRow, PlaceQuery, PlaceRow,
+    Relatives, Revisions, RevisionsOf, Storage, Store, StoreError, TaskHead, TaskList, TaskPage,
+    Touch, Touched,
 };
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
@@ -206,13 +206,6 @@ impl Storage for SqliteStore {
         Ok(self.database.write(Durability::Relaxed, write).await?)
     }
 
-    async fn reserved_until(&self, task: TaskId) -> Result<Option<DbTime>, StoreError> {
-        let read = move |connection: &mut SqliteConnection, now| {
-            Ok(tasks::reserved_until(connection, task, now)?.map(DbTime))
-        };
-        Ok(self.database.read_at(read).await?)
-    }
-
     async fn list(&self, what: &TaskList<'_>) -> Result<TaskPage, StoreError> {
         Ok(match *what {
             TaskList::Page(query) => {
@@ -231,21 +224,42 @@ impl Storage for SqliteStore {
         })
     }
 
-    async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError> {
-        Ok(self.database.list(tasks::in_flight).await?)
-    }
-
-    async fn gauges(&self, labels: &[String]) -> Result<Gauges, StoreError> {
-        let labels = labels.to_vec();
-        let read =
-            move |connection: &mut SqliteConnection, now| gauges::read(connection, now, &labels);
-        Ok(self.database.list_at(read).await?)
-    }
-
-    async fn flow(&self, query: &FlowQuery) -> Result<Flow, StoreError> {
-        let query = query.clone();
-        let count = move |connection: &mut SqliteConnection| flow::count(connection, &query);
-        Ok(self.database.list(count).await?)
+    async fn count(&self, what: Count) -> Result<Counted, StoreError> {
+        let database = &self.database;
+        Ok(match what {
+            Count::InFlight => Counted::InFlight(database.list(tasks::in_flight).await?),
+            Count::Gauges(labels) => {
+                let read = database.list_at(move |file, now| gauges::read(file, now, &labels));
+                Counted::Gauges(read.await?)
+            }
+            Count::Flow(query) => {
+                Counted::Flow(database.list(move |file| flow::count(file, &query)).await?)
+            }
+            Count::Children(parent) => {
+                let count = database.read(move |file| children::counts(file, parent));
+                Counted::Children(count.await?)
+            }
+            Count::Places { after, limit } => {
+                let count = move |file: &mut SqliteConnection| {
+                    places::counts(file, after.as_deref(), limit)
+                };
+                Counted::Places(database.list(count).await?)
+            }
+            Count::Failures(query) => {
+                let count = database.read_at(move |file, now| failures::count(file, &query, now));
+                Counted::Failures(count.await?)
+            }
+            Count::FailingTenants { task_type, within } => {
+                let find = database.read_at(move |file, now| {
+                    failures::tenants(file, &task_type, now - micros(within))
+                });
+                Counted::FailingTenants(find.await?)
+            }
+            Count::Waiting(query) => {
+                let count = database.read(move |file| unclaimed_counts::count(file, &query));
+                Counted::Waiting(count.await?)
+            }
+        })
     }
 
     async fn journal(&self, page: &JournalPage) -> Result<Vec<ChainRow>, StoreError> {
@@ -329,32 +343,6 @@ impl Storage for SqliteStore {
         }
     }
 
-    async fn waiting(&self, query: &WaitingQuery) -> Result<u32, StoreError> {
-        let query = query.clone();
-        let count =
-            move |connection: &mut SqliteConnection, _| unclaimed_counts::count(connection, &query);
-        Ok(self.database.read_at(count).await?)
-    }
-
-    async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {
-        let query = query.clone();
-        let count =
-            move |connection: &mut SqliteConnection, now| failures::count(connection, &query, now);
-        Ok(self.database.read_at(count).await?)
-    }
-
-    async fn failing_tenants(
-        &self,
-        task_type: &str,
-        within: Duration,
-    ) -> Result<Vec<Tenant>, StoreError> {
-        let task_type = task_type.to_owned();
-        let find = move |connection: &mut SqliteConnection, now| {
-            failures::tenants(connection, &task_type, now - micros(within))
-        };
-        Ok(self.database.read_at(find).await?)
-    }
-
     async fn relatives(&self, of: &Relatives<'_>) -> Result<Vec<TaskId>, StoreError> {
         match *of {
             Relatives::SuccessorsOf(tenant, task) => {
@@ -369,11 +357,6 @@ impl Storage for SqliteStore {
         }
     }
 
-    async fn child_counts(&self, parent: TaskId) -> Result<Vec<ChildCount>, StoreError> {
-        let count = move |connection: &mut SqliteConnection| children::counts(connection, parent);
-        Ok(self.database.read(count).await?)
-    }
-
     async fn children(&self, query: &ChildQuery) -> Result<Vec<ChildLine>, StoreError> {
         let query = query.clone();
         let page = move |connection: &mut SqliteConnection| children::page(connection, &query);
@@ -384,18 +367,6 @@ impl Storage for SqliteStore {
         let query = query.clone();
         let read = move |connection: &mut SqliteConnection, _| places::find(connection, &query);
         Ok(self.database.read_at(read).await?)
-    }
-
-    async fn place_counts(
-        &self,
-        after: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<PlaceCount>, StoreError> {
-        let after = after.map(str::to_owned);
-        let read = move |connection: &mut SqliteConnection, _| {
-            places::counts(connection, after.as_deref(), limit)
-        };
-        Ok(self.database.list_at(read).await?)
     }
 }
 
@@ -414,7 +385,7 @@ fn work_outbox(
     match op {
         OutboxOp::Take { older_than, limit } => {
             let rows = outbox::to_relay(connection, now - micros(*older_than), now, *limit)?;
-            let (read, unreadable) = sort_out(rows.into_iter().map(|row| (row.id, row.decode())));
+            let (read, unreadable) = sort_out(rows);
             let read_ids = read.iter().map(|row| (row.id, RELAY_HOLD));
             let others = unreadable.into_iter().map(|id| (id, UNREADABLE_HOLD));
             for (id, hold) in read_ids.chain(others) {

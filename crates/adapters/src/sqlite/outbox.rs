@@ -1,35 +1,13 @@
 //! Queries on the table `outbox`: the events of a change, one row a change, deleted when they are
 //! published.
 
-use super::fault::{Fault, read_json, write_json};
+use super::fault::{Fault, write_json};
 use super::prepared::Prepare;
 use super::schema::outbox;
+use crate::rows::OutboxRead;
 use counterstep_contracts::{ChangeId, TaskEvent, TaskId};
-use counterstep_kernel::ports::OutboxRow;
-use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
-
-/// A row that is to be relayed.
-#[derive(Debug, Queryable, Selectable)]
-#[diesel(table_name = outbox, check_for_backend(diesel::sqlite::Sqlite))]
-pub(super) struct ToRelay {
-    pub(super) id: i64,
-    events: String,
-    created_at: i64,
-}
-
-impl ToRelay {
-    /// What it says.
-    pub(super) fn decode(self) -> Result<OutboxRow, Fault> {
-        let events = read_json("outbox.events", &self.events)?;
-        Ok(OutboxRow {
-            id: self.id,
-            at: DbTime(self.created_at),
-            events,
-        })
-    }
-}
 
 /// Adds the events of a change.
 pub(super) fn insert(
@@ -57,12 +35,12 @@ pub(super) fn to_relay(
     before: i64,
     now: i64,
     limit: u32,
-) -> QueryResult<Vec<ToRelay>> {
+) -> QueryResult<Vec<OutboxRead>> {
     outbox::table
         .filter(outbox::created_at.le(before))
         .filter(outbox::visible_at.le(now))
         .order(outbox::id)
-        .select(ToRelay::as_select())
+        .select((outbox::id, outbox::events, outbox::created_at))
         .load_at_most(limit, connection)
 }
 

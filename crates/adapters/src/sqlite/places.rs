@@ -1,16 +1,16 @@
 //! The table `places`: tasks that are counted with others of their key and are not at rest. Must not decide who
 //! gets a place: `(key, no)` is unique, and that is all.
 
-use super::fault::{Fault, count, parse, parse_some};
+use super::fault::Fault;
 use super::prepared::{Prepare, Statement};
 use super::tasks::id_list;
+use crate::rows::{PlaceCountRow, PlaceRead, each};
 use counterstep_contracts::TaskId;
 use counterstep_kernel::change::transition::PlaceWrite;
 use counterstep_kernel::ports::{CommitError, First, PlaceCount, PlaceQuery, PlaceRow};
-use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Bool, Nullable, Text};
+use diesel::sql_types::{BigInt, Text};
 
 /// Writes what becomes of the row of a task.
 pub(super) fn put(
@@ -59,38 +59,6 @@ fn holder(connection: &mut SqliteConnection, key: &str, no: u32) -> QueryResult<
         .optional()
 }
 
-#[derive(Debug, QueryableByName)]
-struct Read {
-    #[diesel(sql_type = Text)]
-    key: String,
-    #[diesel(sql_type = Text)]
-    task: String,
-    #[diesel(sql_type = Nullable<BigInt>)]
-    no: Option<i64>,
-    #[diesel(sql_type = BigInt)]
-    since: i64,
-    #[diesel(sql_type = Text)]
-    status: String,
-    #[diesel(sql_type = Nullable<Text>)]
-    waiting: Option<String>,
-    #[diesel(sql_type = Bool)]
-    cancel_requested: bool,
-}
-
-impl Read {
-    fn decode(self) -> Result<PlaceRow, Fault> {
-        Ok(PlaceRow {
-            key: self.key,
-            task: parse("task", &self.task)?,
-            no: self.no.map(|no| count("places.no", no)).transpose()?,
-            since: DbTime(self.since),
-            status: parse("status", &self.status)?,
-            waiting: parse_some("waiting", self.waiting.as_deref())?,
-            cancel_requested: self.cancel_requested,
-        })
-    }
-}
-
 macro_rules! rows {
     ($which:literal) => {
         concat!(
@@ -123,13 +91,13 @@ pub(super) fn find(
     connection: &mut SqliteConnection,
     query: &PlaceQuery,
 ) -> Result<Vec<PlaceRow>, Fault> {
-    let rows: Vec<Read> = match query {
+    let rows: Vec<PlaceRead> = match query {
         PlaceQuery::Of {
             key,
             first,
             waiting,
         } => {
-            let mut rows: Vec<Read> = diesel::sql_query(HELD)
+            let mut rows: Vec<PlaceRead> = diesel::sql_query(HELD)
                 .bind::<Text, _>(key)
                 .prepared()
                 .load(connection)?;
@@ -137,7 +105,7 @@ pub(super) fn find(
                 First::Oldest => OLDEST,
                 First::Newest => NEWEST,
             };
-            let line: Vec<Read> = diesel::sql_query(text)
+            let line: Vec<PlaceRead> = diesel::sql_query(text)
                 .bind::<Text, _>(key)
                 .load_at_most(*waiting, connection)?;
             rows.extend(line);
@@ -150,19 +118,7 @@ pub(super) fn find(
                 .load(connection)?
         }
     };
-    rows.into_iter().map(Read::decode).collect()
-}
-
-#[derive(Debug, QueryableByName)]
-struct CountRow {
-    #[diesel(sql_type = Text)]
-    key: String,
-    #[diesel(sql_type = BigInt)]
-    held: i64,
-    #[diesel(sql_type = BigInt)]
-    waiting: i64,
-    #[diesel(sql_type = BigInt)]
-    asleep: i64,
+    Ok(each(rows, PlaceRead::decode)?)
 }
 
 /// How many there are of each key.
@@ -171,20 +127,12 @@ pub(super) fn counts(
     after: Option<&str>,
     limit: u32,
 ) -> Result<Vec<PlaceCount>, Fault> {
-    let rows: Vec<CountRow> = diesel::sql_query(
+    let rows = diesel::sql_query(
         "SELECT p.key AS key, count(p.no) AS held, count(*) - count(p.no) AS waiting,
            count(*) FILTER (WHERE p.no IS NULL AND t.waiting = 'concurrency') AS asleep
          FROM places p JOIN tasks t ON t.id = p.task WHERE p.key > ? GROUP BY p.key ORDER BY p.key",
     )
     .bind::<Text, _>(after.unwrap_or_default())
     .load_at_most(limit, connection)?;
-    let decode = |row: CountRow| {
-        Ok(PlaceCount {
-            key: row.key,
-            held: count("places", row.held)?,
-            waiting: count("places", row.waiting)?,
-            asleep: count("places", row.asleep)?,
-        })
-    };
-    rows.into_iter().map(decode).collect()
+    Ok(each(rows, PlaceCountRow::decode)?)
 }

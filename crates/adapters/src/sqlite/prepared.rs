@@ -2,6 +2,9 @@
 //! in plain SQL anew each time, since it cannot know that their texts are few. Must not be used for
 //! a text that is built from values.
 
+use super::audit::text;
+use crate::rows::{Id, Int, Raw, RawId, Time, read_as};
+use counterstep_steps::times::DbTime;
 use diesel::QueryResult;
 use diesel::RunQueryDsl;
 use diesel::SqliteConnection;
@@ -9,6 +12,15 @@ use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::query_dsl::methods::LoadQuery;
 use diesel::sql_types::{BigInt, Binary, Bool, Nullable, Text};
 use diesel::sqlite::Sqlite;
+
+read_as! {
+    Sqlite;
+    Id, Text, String, Id::of;
+    Time, BigInt, i64, |micros| Time(DbTime(micros));
+    Int, BigInt, i64, Int;
+    Raw, Binary, Vec<u8>, |bytes| Raw(text(bytes));
+    RawId, Binary, Vec<u8>, |bytes| RawId(text(bytes));
+}
 
 /// A query whose parsed form the connection keeps, under its text.
 #[derive(Debug, Clone, Copy)]

@@ -1,50 +1,23 @@
 //! Queries on the table `receives`: files of requests that have no task yet. A receive that became
 //! a task has no row.
 
-use super::fault::{Fault, parse};
 use super::idempotency;
 use super::prepared::Prepare;
 use super::schema::receives;
 use super::tasks::id_list;
+use crate::rows::{ReceiveRow, readable};
 use counterstep_contracts::{TaskId, Tenant};
 use counterstep_kernel::ports::{Receive, ReceiveOp};
-use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use diesel::dsl::sql;
 use diesel::prelude::*;
 use diesel::sql_types::{Bool, Text};
 use diesel::sqlite::Sqlite;
 
-/// A row, column by column.
-#[derive(Debug, Queryable, Selectable, Insertable)]
-#[diesel(table_name = receives, check_for_backend(diesel::sqlite::Sqlite))]
-struct Columns {
-    task: String,
-    tenant: String,
-    is_condemned: bool,
-    sweep_at: i64,
-}
-
-impl Columns {
-    fn decode(self) -> Result<Receive, Fault> {
-        Ok(Receive {
-            task: parse("receives.task", &self.task)?,
-            tenant: Tenant(self.tenant),
-            is_condemned: self.is_condemned,
-            sweep_at: DbTime(self.sweep_at),
-        })
-    }
-}
-
 /// Those that can be read, in the order of their time. One that cannot must not keep the others
 /// from being swept.
-fn decoded(rows: Vec<Columns>) -> Vec<Receive> {
-    let readable = rows.into_iter().filter_map(|row| {
-        row.decode()
-            .inspect_err(|fault| tracing::warn!(?fault, "a receive cannot be read"))
-            .ok()
-    });
-    let mut readable: Vec<Receive> = readable.collect();
+fn decoded(rows: Vec<ReceiveRow>) -> Vec<Receive> {
+    let mut readable = readable(rows, "a receive", ReceiveRow::decode);
     readable.sort_by_key(|receive| (receive.sweep_at, receive.task));
     readable
 }
@@ -56,14 +29,14 @@ pub(super) fn insert(
     tenant: &Tenant,
     sweep_at: i64,
 ) -> QueryResult<()> {
-    let row = Columns {
-        task: task.to_string(),
-        tenant: tenant.0.clone(),
-        is_condemned: false,
-        sweep_at,
-    };
+    let row = (
+        receives::task.eq(task.to_string()),
+        receives::tenant.eq(&tenant.0),
+        receives::is_condemned.eq(false),
+        receives::sweep_at.eq(sweep_at),
+    );
     diesel::insert_into(receives::table)
-        .values(&row)
+        .values(row)
         .on_conflict(receives::task)
         .do_nothing()
         .execute(connection)
@@ -102,29 +75,29 @@ pub(super) fn work(
             let overdue = receives::table
                 .filter(may_go)
                 .order(receives::sweep_at)
-                .select(Columns::as_select());
+                .select(receives::all_columns);
             overdue.load_at_most(*limit, connection)?
         }
         ReceiveOp::Of(tasks) => {
             let of = receives::table.filter(among(tasks));
-            of.select(Columns::as_select()).load(connection)?
+            of.select(receives::all_columns).load(connection)?
         }
         ReceiveOp::Condemn(tasks) => {
             let overdue = receives::table.filter(among(tasks)).filter(may_go);
             diesel::update(overdue)
                 .set(receives::is_condemned.eq(true))
-                .returning(Columns::as_returning())
+                .returning(receives::all_columns)
                 .load(connection)?
         }
         ReceiveOp::Swept(tasks) => {
             let condemned = receives::table.filter(among(tasks));
-            let swept: Vec<Columns> =
+            let swept: Vec<ReceiveRow> =
                 diesel::delete(condemned.filter(receives::is_condemned.eq(true)))
-                    .returning(Columns::as_returning())
+                    .returning(receives::all_columns)
                     .load(connection)?;
             // A key without an answer goes with them: its request becomes no task any more.
             for row in &swept {
-                idempotency::delete_of(connection, &row.task)?;
+                idempotency::delete_of(connection, &row.task.to_string())?;
             }
             swept
         }

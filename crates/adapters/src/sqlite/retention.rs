@@ -1,41 +1,15 @@
 //! Deleting tasks that have ended: all their rows in one transaction, and a tombstone that stays
 //! for their objects. The one place that deletes a task or a row of a journal.
 
-use super::fault::{Fault, parse};
+use super::fault::Fault;
 use super::prepared::Prepare;
-use super::tasks::{HeadRow, id_list};
-use counterstep_contracts::{Rev, TaskId, TaskStatus, Tenant};
+use super::tasks::id_list;
+use crate::rows::{EndedRow, HeadRow, readable};
+use counterstep_contracts::{TaskId, TaskStatus};
 use counterstep_kernel::ports::EndedTask;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Nullable, Text};
-
-#[derive(Debug, QueryableByName)]
-struct EndedTaskRow {
-    #[diesel(sql_type = Text)]
-    task: String,
-    #[diesel(sql_type = Text)]
-    tenant: String,
-    #[diesel(sql_type = BigInt)]
-    rev: i64,
-}
-
-/// Those that can be read. An unreadable one must not block the others.
-fn decoded(rows: Vec<EndedTaskRow>) -> Vec<EndedTask> {
-    let decode = |row: EndedTaskRow| -> Result<EndedTask, Fault> {
-        Ok(EndedTask {
-            task: parse("task", &row.task)?,
-            tenant: Tenant(row.tenant),
-            rev: Rev(row.rev),
-        })
-    };
-    let readable = rows.into_iter().filter_map(|row| {
-        decode(row)
-            .inspect_err(|fault| tracing::warn!(?fault, "a task cannot be read"))
-            .ok()
-    });
-    readable.collect()
-}
 
 /// What must not be true of a task that is to go, at the time `?1`: others have not been told all
 /// of it, a repetition of its request would become a second task, or a task above it may yet undo it.
@@ -129,7 +103,7 @@ pub(super) fn tombstones(
 ) -> Result<Vec<EndedTask>, Fault> {
     let rows = diesel::sql_query("SELECT task, tenant, 0 AS rev FROM tombstones ORDER BY at, task")
         .load_at_most(limit, connection)?;
-    Ok(decoded(rows))
+    Ok(readable(rows, "a task", EndedRow::decode))
 }
 
 /// The tombstones of these tasks.
@@ -142,7 +116,7 @@ pub(super) fn tombstones_of(
     )
     .bind::<Text, _>(id_list(tasks))
     .load(connection)?;
-    Ok(decoded(rows))
+    Ok(readable(rows, "a task", EndedRow::decode))
 }
 
 /// Removes a tombstone.

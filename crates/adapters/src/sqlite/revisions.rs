@@ -1,24 +1,13 @@
 //! At which revisions tasks are. Must not read what a task holds.
 
-use super::fault::{Fault, parse};
+use super::fault::Fault;
 use super::prepared::Prepare;
 use crate::columns;
-use counterstep_contracts::Rev;
+use crate::rows::{RevisionRow, each};
 use counterstep_kernel::ports::{RevisionsOf, TaskRevision};
-use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Text};
-
-#[derive(Debug, QueryableByName)]
-struct RevisionRow {
-    #[diesel(sql_type = Text)]
-    id: String,
-    #[diesel(sql_type = BigInt)]
-    rev: i64,
-    #[diesel(sql_type = BigInt)]
-    at: i64,
-}
 
 /// The states in which a task has ended, or has not, as one value of a query.
 pub(super) fn states(ended: bool) -> String {
@@ -83,12 +72,5 @@ pub(super) fn of(
             rows
         }
     };
-    let each = rows.into_iter().map(|row| {
-        Ok(TaskRevision {
-            task: parse("id", &row.id)?,
-            rev: Rev(row.rev),
-            at: DbTime(row.at),
-        })
-    });
-    each.collect()
+    Ok(each(rows, RevisionRow::decode)?)
 }

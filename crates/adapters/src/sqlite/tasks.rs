@@ -1,12 +1,10 @@
 //! Queries on the table `tasks`. Must not judge a change: what it is handed is written.
 
 mod find;
-mod head;
 mod list;
 mod touch;
 
-pub(super) use find::{find, in_flight, reserved_until};
-pub(super) use head::{HeadRow, known};
+pub(super) use find::{find, in_flight, known};
 pub(super) use list::{lines, list, successors};
 pub(super) use touch::touch;
 

@@ -3,7 +3,8 @@
 
 use super::fault::{Fault, micros};
 use super::prepared::Prepare;
-use super::tasks::{HeadRow, known};
+use super::tasks::known;
+use crate::rows::HeadRow;
 use counterstep_kernel::ports::Unclaimed;
 use diesel::SqliteConnection;
 use diesel::sql_types::{BigInt, Text};

@@ -37,6 +37,8 @@ pub enum Find {
     Parents(Vec<KnownType>),
     /// Those at which a sweep is to look, the longest due first.
     ToSweep,
+    /// This one, where it is lost and a reconciler has reserved it: [`TaskHead::since`] is until when. For people.
+    Reserved(TaskId),
     /// Those that ended first, of one type and state. Not one whose idempotency key still lives, or with events that
     /// are not published, or that an open task above it may undo: it cannot be purged.
     Ended {

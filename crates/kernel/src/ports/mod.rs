@@ -7,6 +7,7 @@
 
 mod api_keys;
 mod children;
+mod counts;
 mod documents;
 mod errors;
 mod finding;
@@ -38,6 +39,7 @@ pub use counterstep_steps::ports::{
 };
 pub use counterstep_steps::scratch::Sealed;
 pub use counterstep_steps::task::KnownType;
+pub use counts::{Count, Counted};
 pub use documents::{
     Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut,
     DuePlace,

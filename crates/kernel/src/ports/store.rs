@@ -1,15 +1,14 @@
 //! The port of the database: what a store answers, and what may go wrong.
 
-use super::children::{ChildCount, ChildLine, ChildQuery, Relatives};
+use super::children::{ChildLine, ChildQuery, Relatives};
+use super::counts::{Count, Counted};
 use super::documents::{DocumentQuery, DocumentWrite, Documents, DocumentsPut};
 use super::errors::{CommitError, StoreError};
-use super::finding::{Find, InFlight, Revisions, RevisionsOf, TaskHead, TaskList, TaskPage};
+use super::finding::{Find, Revisions, RevisionsOf, TaskHead, TaskList, TaskPage};
 use super::journal::{ChainRow, ChainTip, JournalPage};
 use super::logs::Logs;
-use super::places::{PlaceCount, PlaceQuery, PlaceRow};
-use super::types::{FailureQuery, WaitingQuery};
+use super::places::{PlaceQuery, PlaceRow};
 use super::upkeep::Upkeep;
-use super::workers::{Flow, FlowQuery, Gauges};
 use crate::change::transition::{Guard, Transition};
 use crate::record::{DbTime, TaskRecord};
 use async_trait::async_trait;
@@ -187,24 +186,11 @@ pub trait Storage: Upkeep + Logs + Send + Sync + Debug {
     /// on the disk: what a power cut undoes is done again.
     async fn touch(&self, touch: &Touch) -> Result<Vec<Touched>, StoreError>;
 
-    /// Until when a reconciler has reserved a lost task; `None`: none has, or it is not lost any more. For people.
-    async fn reserved_until(&self, task: TaskId) -> Result<Option<DbTime>, StoreError>;
-
     /// Tasks as lists show them. One that cannot be read is left out.
     async fn list(&self, what: &TaskList<'_>) -> Result<TaskPage, StoreError>;
 
-    /// Tasks that have not ended, and those that have completed and that such a task above them may undo
-    /// yet, counted by what they were submitted under; in the order of that.
-    async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError>;
-
-    /// What is under way, counted. Its cost grows with the tasks that have not ended, never with
-    /// those that have. `labels`: names by which tasks are counted apart; where tasks have more than
-    /// [`MOST_LABEL_VALUES`](super::MOST_LABEL_VALUES) combinations of their values, those of the most
-    /// tasks keep theirs, and the rest counts as [`OTHER`](super::OTHER).
-    async fn gauges(&self, labels: &[String]) -> Result<Gauges, StoreError>;
-
-    /// What came and went. Its cost grows with that, and with nothing else.
-    async fn flow(&self, query: &FlowQuery) -> Result<Flow, StoreError>;
+    /// Counts tasks.
+    async fn count(&self, what: Count) -> Result<Counted, StoreError>;
 
     /// A page of rows of journals as they lie there, in the order of task and place, each with what
     /// its task's row says of them in the same moment. Also rows of tasks that are not there, and
@@ -238,32 +224,9 @@ pub trait Storage: Upkeep + Logs + Send + Sync + Debug {
     /// Tasks that stand in a relation to others.
     async fn relatives(&self, of: &Relatives<'_>) -> Result<Vec<TaskId>, StoreError>;
 
-    /// The tasks that a task has submitted, counted by step and state.
-    async fn child_counts(&self, parent: TaskId) -> Result<Vec<ChildCount>, StoreError>;
-
     /// A page of the tasks that a task has submitted, in the order of step and place.
     async fn children(&self, query: &ChildQuery) -> Result<Vec<ChildLine>, StoreError>;
 
     /// Tasks that are counted with others of a key, and the places that they hold.
     async fn places(&self, query: &PlaceQuery) -> Result<Vec<PlaceRow>, StoreError>;
-
-    /// A page of the keys of such tasks behind this one, by key, with how many there are of each.
-    async fn place_counts(
-        &self,
-        after: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<PlaceCount>, StoreError>;
-
-    /// How many consecutive tasks of a type failed.
-    async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError>;
-
-    /// The tenants of which a task of this type has failed, or was parked, in this time before now and is so still.
-    async fn failing_tenants(
-        &self,
-        task_type: &str,
-        within: Duration,
-    ) -> Result<Vec<Tenant>, StoreError>;
-
-    /// How many tasks of a tenant wait to be claimed.
-    async fn waiting(&self, query: &WaitingQuery) -> Result<u32, StoreError>;
 }

@@ -1,4 +1,4 @@
-//! What the store is asked for beside tasks and documents: journals, counts, relations, places, the outbox, logs, and what sweeps
+//! What the store is asked for beside tasks and documents: journals, relations, places, the outbox, logs, and what sweeps
 //! need. But for logs it is passed on as it lies in the database: the rows of journals stay encrypted.
 
 use super::Store;
@@ -6,39 +6,13 @@ use crate::payloads::decrypt::MissingKey;
 use crate::payloads::encrypt::Encrypt;
 use crate::payloads::place::Place;
 use crate::ports::{
-    ChainRow, ChainTip, ChildCount, EndedTask, FailureQuery, Flow, FlowQuery, Gauges,
-    IdempotencyRow, InFlight, JournalPage, LogRow, LogWrite, OutboxOp, OutboxRow, PlaceCount,
-    PlaceQuery, PlaceRow, PurgeOp, ReceiveOp, Receives, Relatives, Revisions, RevisionsOf,
-    StoreError, WaitingQuery,
+    ChainRow, ChainTip, EndedTask, IdempotencyRow, JournalPage, LogRow, LogWrite, OutboxOp,
+    OutboxRow, PlaceQuery, PlaceRow, PurgeOp, ReceiveOp, Receives, Relatives, Revisions,
+    RevisionsOf, StoreError,
 };
 use counterstep_contracts::{TaskId, Tenant};
-use std::time::Duration;
 
 impl Store {
-    /// See [`Storage::in_flight`](crate::ports::Storage::in_flight).
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError> {
-        self.storage.in_flight().await
-    }
-
-    /// See [`Storage::gauges`](crate::ports::Storage::gauges).
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn gauges(&self, labels: &[String]) -> Result<Gauges, StoreError> {
-        self.storage.gauges(labels).await
-    }
-
-    /// See [`Storage::flow`](crate::ports::Storage::flow).
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn flow(&self, query: &FlowQuery) -> Result<Flow, StoreError> {
-        self.storage.flow(query).await
-    }
-
     /// See [`Storage::journal`](crate::ports::Storage::journal).
     ///
     /// # Errors
@@ -97,14 +71,6 @@ impl Store {
             .await
     }
 
-    /// See [`Storage::child_counts`](crate::ports::Storage::child_counts).
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn child_counts(&self, parent: TaskId) -> Result<Vec<ChildCount>, StoreError> {
-        self.storage.child_counts(parent).await
-    }
-
     /// See [`Relatives::Above`].
     ///
     /// # Errors
@@ -119,46 +85,6 @@ impl Store {
     /// [`StoreError`].
     pub async fn places(&self, query: &PlaceQuery) -> Result<Vec<PlaceRow>, StoreError> {
         self.storage.places(query).await
-    }
-
-    /// See [`Storage::place_counts`](crate::ports::Storage::place_counts).
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn place_counts(
-        &self,
-        after: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<PlaceCount>, StoreError> {
-        self.storage.place_counts(after, limit).await
-    }
-
-    /// See [`Storage::failures`](crate::ports::Storage::failures).
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {
-        self.storage.failures(query).await
-    }
-
-    /// The tenants of which a task of this type has failed, or was parked, in this time before now and is so still.
-    ///
-    /// # Errors
-    /// When the database does not answer.
-    pub async fn failing_tenants(
-        &self,
-        task_type: &str,
-        within: Duration,
-    ) -> Result<Vec<Tenant>, StoreError> {
-        self.storage.failing_tenants(task_type, within).await
-    }
-
-    /// See [`Storage::waiting`](crate::ports::Storage::waiting).
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn waiting(&self, query: &WaitingQuery) -> Result<u32, StoreError> {
-        self.storage.waiting(query).await
     }
 
     /// See [`Upkeep::receives`](crate::ports::Upkeep::receives).

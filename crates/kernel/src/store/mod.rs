@@ -2,6 +2,7 @@
 //! only way to a database, so that nothing is written in the clear by mistake. Must not decide anything else.
 
 mod beside_tasks;
+mod counts;
 
 use crate::change::transition::{Guard, Transition};
 use crate::journal;
@@ -284,12 +285,13 @@ impl Store {
         Ok(self.storage.touch(&Touch::Wake(task)).await?.pop())
     }
 
-    /// See [`Storage::reserved_until`](crate::ports::Storage::reserved_until).
+    /// Until when a reconciler has reserved a lost task; `None`: none has, or it is not lost any more. For people.
     ///
     /// # Errors
     /// [`StoreError`].
     pub async fn reserved_until(&self, task: TaskId) -> Result<Option<DbTime>, StoreError> {
-        self.storage.reserved_until(task).await
+        let found = self.storage.find(&Find::Reserved(task), 1).await?;
+        Ok(found.first().map(|head| head.since))
     }
 
     /// See [`Storage::list`](crate::ports::Storage::list).

@@ -1,7 +1,7 @@
 //! Queries that find tasks: those that are due or lost, and counts of what is in flight. Must not decide what becomes of a task that it finds.
 
-use super::head::{HeadRow, known};
-use crate::sqlite::fault::{Fault, count, micros, parse};
+use crate::rows::{HeadRow, InFlightRow, each, readable};
+use crate::sqlite::fault::{Fault, micros};
 use crate::sqlite::prepared::Prepare;
 use crate::sqlite::retention::{self, Ended};
 use crate::sqlite::revisions::states;
@@ -43,6 +43,7 @@ pub(in super::super) fn find(
         }
         Find::Parents(known) => children::parents(connection, known, now, limit)?,
         Find::ToSweep => to_sweep(connection, now, limit)?,
+        Find::Reserved(task) => reserved(connection, *task, now)?,
         Find::Ended {
             task_type,
             status,
@@ -58,16 +59,9 @@ pub(in super::super) fn find(
             retention::ended(connection, which, now, limit)?
         }
     };
-    let decoded = rows.into_iter().filter_map(|row| match row.decode() {
-        Ok(task) => Some(task),
-        Err(fault) => {
-            tracing::warn!(?fault, "a task that was found cannot be read");
-            None
-        }
-    });
-    Ok(decoded
-        .take(usize::try_from(limit).unwrap_or(usize::MAX))
-        .collect())
+    let mut found = readable(rows, "a task that was found", HeadRow::decode);
+    found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    Ok(found)
 }
 
 /// Those that a sweep is to look at, the longest due first.
@@ -183,46 +177,20 @@ fn lost(
     .load_at_most(limit, connection)
 }
 
-/// A task that a reconciler has reserved.
-#[derive(Debug, QueryableByName)]
-struct ReservedTask {
-    #[diesel(sql_type = BigInt)]
-    held_until: i64,
-}
-
-/// Until when a reconciler has reserved a lost task.
-pub(in super::super) fn reserved_until(
+/// A lost task that a reconciler has reserved, and until when.
+fn reserved(
     connection: &mut SqliteConnection,
     task: TaskId,
     now: i64,
-) -> QueryResult<Option<i64>> {
-    let found: Option<ReservedTask> = diesel::sql_query(
-        "SELECT held_until FROM tasks
+) -> QueryResult<Vec<HeadRow>> {
+    diesel::sql_query(
+        "SELECT held_until AS since, id, tenant, task_type, version, status, rev FROM tasks
          WHERE id = ?1 AND lease_owner IS NOT NULL AND lease_expires_at <= ?2 AND held_until > ?2 AND held_epoch = epoch",
     )
     .bind::<Text, _>(task.to_string())
     .bind::<BigInt, _>(now)
     .prepared()
-    .get_result(connection)
-    .optional()?;
-    Ok(found.map(|it| it.held_until))
-}
-
-/// A line of [`in_flight`].
-#[derive(Debug, QueryableByName)]
-struct Group {
-    #[diesel(sql_type = Text)]
-    task_type: String,
-    #[diesel(sql_type = BigInt)]
-    version: i64,
-    #[diesel(sql_type = Text)]
-    definition_hash: String,
-    #[diesel(sql_type = Text)]
-    queue: String,
-    #[diesel(sql_type = BigInt)]
-    tasks: i64,
-    #[diesel(sql_type = Text)]
-    example: String,
+    .load(connection)
 }
 
 /// Tasks that have not ended, and completed ones that such a task above them may undo yet, by type, version,
@@ -231,7 +199,7 @@ struct Group {
 pub(in super::super) fn in_flight(
     connection: &mut SqliteConnection,
 ) -> Result<Vec<InFlight>, Fault> {
-    let groups: Vec<Group> = diesel::sql_query(
+    let groups = diesel::sql_query(
         "WITH RECURSIVE needed (id, task_type, version, definition_hash, queue) AS (
            SELECT id, task_type, version, definition_hash,
              CASE WHEN status IN ('dead_lettered', 'compensation_failed') THEN '' ELSE queue END
@@ -245,19 +213,11 @@ pub(in super::super) fn in_flight(
     .bind::<Text, _>(states(false))
     .prepared()
     .load(connection)?;
-    groups
-        .into_iter()
-        .map(|group| {
-            Ok(InFlight {
-                of: KnownType {
-                    name: group.task_type,
-                    version: count("version", group.version)?,
-                    definition: group.definition_hash,
-                },
-                queue: (!group.queue.is_empty()).then_some(QueueName(group.queue)),
-                count: u64::try_from(group.tasks).unwrap_or_default(),
-                example: parse("id", &group.example)?,
-            })
-        })
-        .collect()
+    Ok(each(groups, InFlightRow::decode)?)
+}
+
+/// Types, as queries compare them: a JSON list of `name/version/definition`.
+pub(in super::super) fn known(types: &[KnownType]) -> String {
+    let names: Vec<String> = types.iter().map(KnownType::key).collect();
+    serde_json::json!(names).to_string()
 }

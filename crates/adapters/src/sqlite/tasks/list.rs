@@ -1,40 +1,18 @@
 //! Pages of the list of tasks. Must not decide who may see a task.
 
-use crate::columns::{read_labels, read_some_json};
-use crate::sqlite::fault::{Fault, count, parse};
+use crate::columns::Unreadable;
+use crate::rows::{LineRow, readable};
+use crate::sqlite::fault::{Fault, parse};
 use crate::sqlite::prepared::Prepare;
 use crate::sqlite::schema::tasks;
 use counterstep_contracts::labels::PREDECESSOR;
-use counterstep_contracts::{Rev, TaskId, Tenant};
+use counterstep_contracts::{TaskId, Tenant};
 use counterstep_kernel::ports::{MOST_SUCCESSORS, TaskLine, TaskPage, TaskQuery};
-use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use diesel::connection::DefaultLoadingMode;
 use diesel::dsl::sql;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Bool, Nullable, Text};
-
-#[derive(Debug, Queryable, QueryableByName)]
-struct LineRow {
-    #[diesel(sql_type = Text)]
-    id: String,
-    #[diesel(sql_type = Text)]
-    task_type: String,
-    #[diesel(sql_type = BigInt)]
-    version: i64,
-    #[diesel(sql_type = Text)]
-    status: String,
-    #[diesel(sql_type = BigInt)]
-    rev: i64,
-    #[diesel(sql_type = Nullable<Text>)]
-    failure: Option<String>,
-    #[diesel(sql_type = Nullable<Text>)]
-    labels: Option<String>,
-    #[diesel(sql_type = BigInt)]
-    created_at: i64,
-    #[diesel(sql_type = BigInt)]
-    updated_at: i64,
-}
+use diesel::sql_types::{Bool, Text};
 
 /// Those with a label, the newest first. `CROSS` because the order of the joined tables is the order of
 /// the list: from `tasks` SQLite would walk them all.
@@ -167,13 +145,7 @@ pub(in super::super) fn lines(
     .bind::<Text, _>(serde_json::json!(tasks).to_string())
     .prepared()
     .load(connection)?;
-    let readable = rows.into_iter().filter_map(|row| {
-        let id = row.id.clone();
-        decode(row)
-            .inspect_err(|fault| tracing::warn!(task = id, ?fault, "a task cannot be listed"))
-            .ok()
-    });
-    Ok(readable.collect())
+    Ok(readable(rows, "a task of a list", LineRow::decode))
 }
 
 /// Row by row, so that SQLite stops where the page is full.
@@ -194,29 +166,17 @@ fn page(
         }
         let row = row?;
         let id = row.id.clone();
-        match decode(row) {
+        match row.decode() {
             Ok(line) if query.fits(&line) => page.lines.push(line),
             Ok(_) => {}
-            Err(fault) => tracing::warn!(task = id, ?fault, "a task cannot be listed"),
+            Err(Unreadable(fault, _)) => {
+                tracing::warn!(task = %id, fault, "a task cannot be listed")
+            }
         }
         if at + 1 >= candidates && page.lines.len() < most(query.limit) {
-            page.looked_to = Some(parse("id", &id)?);
+            page.looked_to = Some(id.task("id")?);
             break;
         }
     }
     Ok(page)
-}
-
-fn decode(row: LineRow) -> Result<TaskLine, Fault> {
-    Ok(TaskLine {
-        task: parse("id", &row.id)?,
-        task_type: row.task_type,
-        version: count("version", row.version)?,
-        status: parse("status", &row.status)?,
-        rev: Rev(row.rev),
-        failure: read_some_json("failure", row.failure.as_deref())?,
-        labels: read_labels(row.labels.as_deref())?,
-        created_at: DbTime(row.created_at),
-        updated_at: DbTime(row.updated_at),
-    })
 }

@@ -1,29 +1,13 @@
 //! Moves times of tasks, and leaves their revision alone, as a heartbeat does: nothing happens to them.
 
 use super::id_list;
-use crate::sqlite::fault::{Fault, micros, parse};
+use crate::rows::{TouchedRow, each};
+use crate::sqlite::fault::{Fault, micros};
 use crate::sqlite::prepared::Prepare;
-use counterstep_contracts::Rev;
 use counterstep_kernel::ports::{Touch, Touched};
 use diesel::SqliteConnection;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Nullable, Text};
-
-#[derive(Debug, QueryableByName)]
-struct TouchedRow {
-    #[diesel(sql_type = Text)]
-    id: String,
-    #[diesel(sql_type = Text)]
-    task_type: String,
-    #[diesel(sql_type = BigInt)]
-    version: i64,
-    #[diesel(sql_type = BigInt)]
-    rev: i64,
-    #[diesel(sql_type = Text)]
-    queue: String,
-    #[diesel(sql_type = Nullable<Text>)]
-    traceparent: Option<String>,
-}
+use diesel::sql_types::{BigInt, Text};
 
 macro_rules! touched {
     ($statement:literal) => {
@@ -39,7 +23,7 @@ pub(in super::super) fn touch(
     touch: &Touch,
     now: i64,
 ) -> Result<Vec<Touched>, Fault> {
-    let rows: Vec<TouchedRow> = match touch {
+    let rows = match touch {
         Touch::Reserve { lost, ttl } => diesel::sql_query(touched!(
             "UPDATE tasks SET held_until = ?1, held_epoch = epoch
          WHERE id IN (SELECT value FROM json_each(?2)) AND lease_owner IS NOT NULL AND lease_expires_at <= ?3
@@ -67,15 +51,5 @@ pub(in super::super) fn touch(
         .prepared()
         .load(connection)?,
     };
-    let decode = |row: TouchedRow| {
-        Ok(Touched {
-            task: parse("id", &row.id)?,
-            task_type: row.task_type,
-            version: u32::try_from(row.version).ok(),
-            rev: Rev(row.rev),
-            queue: row.queue,
-            traceparent: row.traceparent,
-        })
-    };
-    rows.into_iter().map(decode).collect()
+    Ok(each(rows, TouchedRow::decode)?)
 }

@@ -5,14 +5,12 @@ use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::change::transition::{Guard, Transition};
 use counterstep_kernel::ports::{
-    ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed, DocumentKind,
-    DocumentQuery, DocumentWrite, Documents, DocumentsPut, EndedTask, FailureQuery, Find, Flow,
-    FlowQuery, Gauges, Heartbeat, IdempotencyRow, InFlight, JournalPage, LoadFor, LoadedTask,
-    LogRow, LogWrite, Logs, OutboxOp, OutboxRow, PlaceCount, PlaceQuery, PlaceRow, PurgeOp,
-    ReceiveOp, Receives, Relatives, Revisions, RevisionsOf, Storage, StoreError, TaskHead,
-    TaskList, TaskPage, Touch, Touched, Upkeep, WaitingQuery,
+    ChainRow, ChainTip, ChildLine, ChildQuery, CommitError, Committed, Count, Counted,
+    DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut, EndedTask, Find,
+    Heartbeat, IdempotencyRow, JournalPage, LoadFor, LoadedTask, LogRow, LogWrite, Logs, OutboxOp,
+    OutboxRow, PlaceQuery, PlaceRow, PurgeOp, ReceiveOp, Receives, Relatives, Revisions,
+    RevisionsOf, Storage, StoreError, TaskHead, TaskList, TaskPage, Touch, Touched, Upkeep,
 };
-use counterstep_steps::times::DbTime;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use std::fmt;
@@ -155,24 +153,12 @@ impl Storage for LossyStore {
         self.inner.relatives(of).await
     }
 
-    async fn reserved_until(&self, task: TaskId) -> Result<Option<DbTime>, StoreError> {
-        self.inner.reserved_until(task).await
-    }
-
     async fn list(&self, what: &TaskList<'_>) -> Result<TaskPage, StoreError> {
         self.inner.list(what).await
     }
 
-    async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError> {
-        self.inner.in_flight().await
-    }
-
-    async fn gauges(&self, labels: &[String]) -> Result<Gauges, StoreError> {
-        self.inner.gauges(labels).await
-    }
-
-    async fn flow(&self, query: &FlowQuery) -> Result<Flow, StoreError> {
-        self.inner.flow(query).await
+    async fn count(&self, what: Count) -> Result<Counted, StoreError> {
+        self.inner.count(what).await
     }
 
     async fn journal(&self, page: &JournalPage) -> Result<Vec<ChainRow>, StoreError> {
@@ -203,40 +189,12 @@ impl Storage for LossyStore {
         self.inner.documents(query).await
     }
 
-    async fn child_counts(&self, parent: TaskId) -> Result<Vec<ChildCount>, StoreError> {
-        self.inner.child_counts(parent).await
-    }
-
     async fn children(&self, query: &ChildQuery) -> Result<Vec<ChildLine>, StoreError> {
         self.inner.children(query).await
     }
 
     async fn places(&self, query: &PlaceQuery) -> Result<Vec<PlaceRow>, StoreError> {
         self.inner.places(query).await
-    }
-
-    async fn place_counts(
-        &self,
-        after: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<PlaceCount>, StoreError> {
-        self.inner.place_counts(after, limit).await
-    }
-
-    async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {
-        self.inner.failures(query).await
-    }
-
-    async fn failing_tenants(
-        &self,
-        task_type: &str,
-        within: Duration,
-    ) -> Result<Vec<Tenant>, StoreError> {
-        self.inner.failing_tenants(task_type, within).await
-    }
-
-    async fn waiting(&self, query: &WaitingQuery) -> Result<u32, StoreError> {
-        self.inner.waiting(query).await
     }
 }
 
