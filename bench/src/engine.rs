@@ -5,19 +5,16 @@ use crate::failed::Failed;
 use crate::load::Client;
 use crate::work;
 use async_trait::async_trait;
-use counterstep_contracts::{Epoch, Labels, QueueName, TaskId, Tenant, WorkerMessage};
+use counterstep_contracts::{Labels, QueueName, TaskId, Tenant, WorkerMessage};
 use counterstep_kernel::Engine;
 use counterstep_kernel::change::transition::{Guard, Transition};
 use counterstep_kernel::client::{Submission, UploadSession};
 use counterstep_kernel::ports::{
-    self, ChainRow, ChainTip, ChildLine, ChildQuery, CommitError, Committed, Count, Delivery,
-    DeliveryTag, DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut, EndedTask,
-    Find, Heartbeat, IdempotencyRow, JournalPage, LoadFor, LoadedTask, LogRow, LogWrite, Logs,
-    MessageSource, OutboxOp, OutboxRow, PlaceQuery, PlaceRow, PurgeOp, Queue, QueueError,
-    ReceiveOp, Receives, Relatives, Revisions, RevisionsOf, Settle, Storage, StoreError, TaskHead,
-    TaskList, TaskPage, Touch, Touched, Upkeep,
+    CommitError, Committed, Delivery, DeliveryTag, DocumentKind, DocumentWrite, DocumentsPut,
+    MessageSource, Queue, QueueError, Settle, Storage, StoreError,
 };
 use counterstep_steps::{CancelReason, CancelToken};
+use counterstep_testkit::through::{Around, Through};
 use counterstep_worker::WorkerSettings;
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
@@ -27,9 +24,8 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 
 /// A store that counts what it is asked, and knows who waits for which task.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Counted {
-    store: Arc<dyn Storage>,
     commits: AtomicU64,
     others: AtomicU64,
     waiting: Mutex<HashMap<TaskId, oneshot::Sender<()>>>,
@@ -44,16 +40,6 @@ pub(crate) struct Asked {
 }
 
 impl Counted {
-    pub(crate) fn around(store: Arc<dyn Storage>) -> Self {
-        Self {
-            store,
-            commits: AtomicU64::new(0),
-            others: AtomicU64::new(0),
-            waiting: Mutex::default(),
-            done: Mutex::default(),
-        }
-    }
-
     pub(crate) fn asked(&self) -> Asked {
         Asked {
             commits: self.commits.load(Ordering::Relaxed),
@@ -76,30 +62,27 @@ impl Counted {
         }
         from
     }
-
-    fn count(&self) -> &dyn Storage {
-        self.others.fetch_add(1, Ordering::Relaxed);
-        self.store.as_ref()
-    }
 }
 
 #[async_trait]
-impl Storage for Counted {
-    async fn load(
+impl Around for Counted {
+    async fn call<T: Send>(
         &self,
-        tasks: &[TaskId],
-        purpose: LoadFor,
-    ) -> Result<Vec<LoadedTask>, StoreError> {
-        self.count().load(tasks, purpose).await
+        _: &'static str,
+        call: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
+        self.others.fetch_add(1, Ordering::Relaxed);
+        call.await
     }
 
     async fn commit(
         &self,
+        store: &dyn Storage,
         guard: Guard,
         changes: &[&Transition],
     ) -> Result<Committed, CommitError> {
         self.commits.fetch_add(1, Ordering::Relaxed);
-        let committed = self.store.commit(guard, changes).await?;
+        let committed = store.commit(guard, changes).await?;
         let is_at_rest = |change: &&&Transition| {
             let task = change.task.as_ref();
             task.is_some_and(|task| task.row.status.is_at_rest())
@@ -114,99 +97,16 @@ impl Storage for Counted {
         Ok(committed)
     }
 
-    async fn heartbeat(
+    async fn put(
         &self,
-        task: TaskId,
-        epoch: Epoch,
-        ttl: Duration,
-    ) -> Result<Heartbeat, StoreError> {
-        self.count().heartbeat(task, epoch, ttl).await
-    }
-
-    async fn find(&self, what: &Find, limit: u32) -> Result<Vec<TaskHead>, StoreError> {
-        self.count().find(what, limit).await
-    }
-
-    async fn touch(&self, touch: &Touch) -> Result<Vec<Touched>, StoreError> {
-        self.count().touch(touch).await
-    }
-
-    async fn relatives(&self, of: &Relatives<'_>) -> Result<Vec<TaskId>, StoreError> {
-        self.count().relatives(of).await
-    }
-
-    async fn list(&self, what: &TaskList<'_>) -> Result<TaskPage, StoreError> {
-        self.count().list(what).await
-    }
-
-    async fn count(&self, what: Count) -> Result<ports::Counted, StoreError> {
-        self.count().count(what).await
-    }
-
-    async fn journal(&self, page: &JournalPage) -> Result<Vec<ChainRow>, StoreError> {
-        self.count().journal(page).await
-    }
-
-    async fn chain_tips(&self, page: &JournalPage) -> Result<Vec<ChainTip>, StoreError> {
-        self.count().chain_tips(page).await
-    }
-
-    async fn revisions(&self, of: &RevisionsOf) -> Result<Revisions, StoreError> {
-        self.count().revisions(of).await
-    }
-
-    async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {
-        self.count().outbox(op).await
-    }
-
-    async fn idempotency(
-        &self,
-        tenant: &Tenant,
-        key: &str,
-    ) -> Result<Option<IdempotencyRow>, StoreError> {
-        self.count().idempotency(tenant, key).await
-    }
-
-    async fn children(&self, query: &ChildQuery) -> Result<Vec<ChildLine>, StoreError> {
-        self.count().children(query).await
-    }
-
-    async fn places(&self, query: &PlaceQuery) -> Result<Vec<PlaceRow>, StoreError> {
-        self.count().places(query).await
-    }
-
-    async fn documents(&self, query: &DocumentQuery) -> Result<Documents, StoreError> {
-        self.count().documents(query).await
-    }
-
-    async fn put(&self, writes: &[DocumentWrite]) -> Result<DocumentsPut, StoreError> {
+        store: &dyn Storage,
+        writes: &[DocumentWrite],
+    ) -> Result<DocumentsPut, StoreError> {
         // A process writes its row in the worker registry every few seconds: no task costs it.
         match writes {
-            [write] if write.kind == DocumentKind::Worker => self.store.put(writes).await,
-            _ => self.count().put(writes).await,
+            [write] if write.kind == DocumentKind::Worker => store.put(writes).await,
+            _ => self.call("put", store.put(writes)).await,
         }
-    }
-}
-
-#[async_trait]
-impl Logs for Counted {
-    async fn log(&self, task: TaskId) -> Result<Vec<LogRow>, StoreError> {
-        self.count().log(task).await
-    }
-
-    async fn write_log(&self, write: &LogWrite) -> Result<(), StoreError> {
-        self.count().write_log(write).await
-    }
-}
-
-#[async_trait]
-impl Upkeep for Counted {
-    async fn receives(&self, op: &ReceiveOp) -> Result<Receives, StoreError> {
-        self.count().receives(op).await
-    }
-
-    async fn purge(&self, op: &PurgeOp) -> Result<Vec<EndedTask>, StoreError> {
-        self.count().purge(op).await
     }
 }
 
@@ -278,14 +178,17 @@ impl Queue for MemoryQueue {
 /// An engine under measurement, with its worker running.
 pub(crate) struct Running {
     pub(crate) client: Client,
-    pub(crate) counted: Arc<Counted>,
+    pub(crate) counted: Arc<Through<Counted>>,
     shutdown: CancelToken,
     worker: tokio::task::JoinHandle<()>,
 }
 
 /// Starts the worker of an engine whose store is counted from now on.
 pub(crate) fn start(mut engine: Engine) -> Running {
-    let (store, counted) = engine.ports.store.through(Counted::around);
+    let (store, counted) = engine
+        .ports
+        .store
+        .through(|store| Through::new(store, Counted::default()));
     engine.ports.store = store;
     let shutdown = CancelToken::new();
     let worker = counterstep_worker::serve(
@@ -302,6 +205,7 @@ pub(crate) fn start(mut engine: Engine) -> Running {
             Box::pin(async move {
                 let task = submit(&engine).await?;
                 counted
+                    .around
                     .at_rest(task)
                     .await
                     .map_err(|_| Failed("the engine ended".to_owned()))

@@ -200,7 +200,7 @@ async fn in_process(
     let (mut marks, mut asked) = (Vec::new(), Vec::new());
     let result = load::run(running.client.clone(), in_flight.into(), duration, || {
         marks.push(processors.used());
-        asked.push(running.counted.asked());
+        asked.push(running.counted.around.asked());
     })
     .await?;
     running.stop().await;

@@ -4,14 +4,12 @@ use async_trait::async_trait;
 use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::change::transition::{Guard, Transition};
 use counterstep_kernel::ports::{
-    ChainRow, ChainTip, ChildCount, ChildLine, ChildQuery, CommitError, Committed, DocumentQuery,
-    DocumentWrite, Documents, DocumentsPut, EndedTask, FailureQuery, Find, Flow, FlowQuery, Gauges,
-    Heartbeat, IdempotencyRow, InFlight, JournalPage, LoadFor, LoadedTask, LogRow, LogWrite, Logs,
-    OutboxOp, OutboxRow, PlaceCount, PlaceQuery, PlaceRow, PurgeOp, ReceiveOp, Receives, Relatives,
-    Revisions, RevisionsOf, Storage, StoreError, TaskHead, TaskList, TaskPage, Touch, Touched,
-    Upkeep, WaitingQuery,
+    ChainRow, ChainTip, ChildLine, ChildQuery, CommitError, Committed, Count, Counted,
+    DocumentQuery, DocumentWrite, Documents, DocumentsPut, EndedTask, Find, Heartbeat,
+    IdempotencyRow, JournalPage, LoadFor, LoadedTask, LogRow, LogWrite, Logs, OutboxOp, OutboxRow,
+    PlaceQuery, PlaceRow, PurgeOp, ReceiveOp, Receives, Relatives, Revisions, RevisionsOf, Storage,
+    StoreError, TaskHead, TaskList, TaskPage, Touch, Touched, Upkeep,
 };
-use counterstep_steps::times::DbTime;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
@@ -116,26 +114,12 @@ impl<A: Around> Storage for Through<A> {
             .await
     }
 
-    async fn reserved_until(&self, task: TaskId) -> Result<Option<DbTime>, StoreError> {
-        self.around
-            .call("reserved_until", self.store.reserved_until(task))
-            .await
-    }
-
     async fn list(&self, what: &TaskList<'_>) -> Result<TaskPage, StoreError> {
         self.around.call("list", self.store.list(what)).await
     }
 
-    async fn in_flight(&self) -> Result<Vec<InFlight>, StoreError> {
-        self.around.call("in_flight", self.store.in_flight()).await
-    }
-
-    async fn gauges(&self, labels: &[String]) -> Result<Gauges, StoreError> {
-        self.around.call("gauges", self.store.gauges(labels)).await
-    }
-
-    async fn flow(&self, query: &FlowQuery) -> Result<Flow, StoreError> {
-        self.around.call("flow", self.store.flow(query)).await
+    async fn count(&self, what: Count) -> Result<Counted, StoreError> {
+        self.around.call("count", self.store.count(what)).await
     }
 
     async fn journal(&self, page: &JournalPage) -> Result<Vec<ChainRow>, StoreError> {
@@ -174,12 +158,6 @@ impl<A: Around> Storage for Through<A> {
             .await
     }
 
-    async fn child_counts(&self, parent: TaskId) -> Result<Vec<ChildCount>, StoreError> {
-        self.around
-            .call("child_counts", self.store.child_counts(parent))
-            .await
-    }
-
     async fn children(&self, query: &ChildQuery) -> Result<Vec<ChildLine>, StoreError> {
         self.around
             .call("children", self.store.children(query))
@@ -188,39 +166,6 @@ impl<A: Around> Storage for Through<A> {
 
     async fn places(&self, query: &PlaceQuery) -> Result<Vec<PlaceRow>, StoreError> {
         self.around.call("places", self.store.places(query)).await
-    }
-
-    async fn place_counts(
-        &self,
-        after: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<PlaceCount>, StoreError> {
-        self.around
-            .call("place_counts", self.store.place_counts(after, limit))
-            .await
-    }
-
-    async fn failures(&self, query: &FailureQuery) -> Result<u32, StoreError> {
-        self.around
-            .call("failures", self.store.failures(query))
-            .await
-    }
-
-    async fn failing_tenants(
-        &self,
-        task_type: &str,
-        within: Duration,
-    ) -> Result<Vec<Tenant>, StoreError> {
-        self.around
-            .call(
-                "failing_tenants",
-                self.store.failing_tenants(task_type, within),
-            )
-            .await
-    }
-
-    async fn waiting(&self, query: &WaitingQuery) -> Result<u32, StoreError> {
-        self.around.call("waiting", self.store.waiting(query)).await
     }
 }
 

@@ -21,7 +21,8 @@ use counterstep_kernel::ports::{Ports, PortsRuntime};
 use counterstep_kernel::webhooks::WebhookUrl;
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_steps::breaker::{Breaker, Ticket, Verdict};
-use lossy_store::{Fate, LossyStore};
+use counterstep_testkit::through::Through;
+use lossy_store::{Fate, LostReplies};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -243,7 +244,12 @@ fn everything(api: &mut ApiSettings, engine: &mut EngineSettings) {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_route_answers_500_where_a_reply_is_lost_and_another_host_claims_the_task() {
     let site = Site::with(everything).await;
-    let (lossy, store) = site.engine.ports.store.clone().through(LossyStore::new);
+    let (lossy, store) = site
+        .engine
+        .ports
+        .store
+        .clone()
+        .through(|store| Through::new(store, LostReplies::default()));
     let ports = Ports {
         store: lossy,
         ..site.engine.ports.clone()
@@ -262,9 +268,9 @@ async fn no_route_answers_500_where_a_reply_is_lost_and_another_host_claims_the_
                         }
                     })
                 };
-                store.lose(after, fate, Box::new(claims));
+                store.around.lose(after, fate, Box::new(claims));
                 let reply = send(&raced, route, &request).await;
-                let is_over = store.relent();
+                let is_over = store.around.relent();
                 let (status, text) = (reply.status, String::from_utf8_lossy(&reply.body));
                 let what = format!("{route:?}, change {after} {fate:?}: {status} {text}");
                 assert!(status < 500 || status == 503, "{what}");

@@ -56,6 +56,8 @@ pub enum Trouble {
     ServiceDone,
     /// A step takes long.
     StepSlow,
+    /// A step takes its process along, as one that needs too much memory.
+    StepKills,
     /// A process is killed.
     Kill,
     /// A process is stopped for a while, and goes on.
@@ -68,7 +70,7 @@ pub enum Trouble {
 
 impl Trouble {
     /// Every kind.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::StoreRefuses,
         Self::StoreDone,
         Self::StoreNotDone,
@@ -87,6 +89,7 @@ impl Trouble {
         Self::ServiceAway,
         Self::ServiceDone,
         Self::StepSlow,
+        Self::StepKills,
         Self::Kill,
         Self::Pause,
         Self::Stop,
@@ -101,7 +104,7 @@ impl Trouble {
             Self::QueueRefuses | Self::QueueDone | Self::QueueTwice | Self::QueueLate => 150,
             Self::QueueLoses | Self::SignalLost => 300,
             Self::ObjectsRefuse | Self::ObjectsDone | Self::ServiceAway | Self::ServiceDone => 150,
-            Self::StepSlow => 200,
+            Self::StepSlow | Self::StepKills => 200,
             Self::Kill | Self::Pause => 6,
             Self::Stop | Self::Outage => 2,
         }

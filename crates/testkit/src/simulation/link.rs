@@ -24,8 +24,8 @@ pub(super) struct Link {
     pub(super) bag: Bag,
     is_closed: AtomicBool,
     calls: Mutex<BTreeMap<&'static str, u32>>,
-    /// Tasks that were delivered to it, and that it has not looked at since.
-    unseen: Mutex<BTreeSet<TaskId>>,
+    /// Tasks that it has looked at.
+    seen: Mutex<BTreeSet<TaskId>>,
     random: Mutex<Choice>,
     /// Its timer runs faster or slower than that of the world: of 1,000.
     rate: u32,
@@ -50,7 +50,7 @@ impl Link {
             bag: world.tasks.bag(),
             is_closed: AtomicBool::new(false),
             calls: Mutex::default(),
-            unseen: Mutex::default(),
+            seen: Mutex::default(),
             rate: match drifts {
                 true => u32::try_from(choice.within(900, 1100)).unwrap_or(1000),
                 false => 1000,
@@ -72,19 +72,14 @@ impl Link {
         self.is_closed.load(Ordering::Relaxed)
     }
 
-    /// A message about a task is delivered to it.
-    pub(super) fn delivered(&self, task: TaskId) {
-        self.unseen.lock().insert(task);
-    }
-
     /// It reads or changes a task.
     pub(super) fn looks_at(&self, task: TaskId) {
-        self.unseen.lock().remove(&task);
+        self.seen.lock().insert(task);
     }
 
     /// 14: a delivery is settled for good behind the turn that it leads to.
     pub(super) fn settles(&self, task: TaskId) {
-        if self.unseen.lock().contains(&task) {
+        if !self.seen.lock().contains(&task) {
             let process = &self.process;
             self.world.watch.fails(format!(
                 "14: {process} has settled a message of task {task} before it has looked at the task"

@@ -216,9 +216,6 @@ impl Queue for QueueLink {
                     let at = world.draw("queue", due.len());
                     taken.extend(broker.deliver(due.remove(at), now));
                 }
-                for message in taken.iter().flat_map(|delivery| &delivery.message) {
-                    link.delivered(message.task);
-                }
                 return Ok(taken);
             }
             let Some(left) = until.checked_sub(now).filter(|left| !left.is_zero()) else {

@@ -11,6 +11,8 @@ use crate::invariants::broken_of_all;
 use crate::many_tasks::with_states;
 use counterstep_contracts::{TaskId, TaskStatus};
 use counterstep_kernel::record::TaskRecord;
+use counterstep_reconciler::audit::{Damage, Finding, Scope};
+use counterstep_reconciler::fsck::fsck;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
@@ -122,6 +124,8 @@ async fn script(
     for process in processes.lock().iter_mut() {
         process.start(world, shared);
     }
+    let reaper = reap(world.clone(), shared.clone(), processes.clone());
+    world.tasks.start(world.bag, Box::pin(reaper));
     let mut choice = Choice::of(world.seed, "requests");
     let mut clients = Vec::new();
     for number in 0..world.options.tasks {
@@ -153,6 +157,24 @@ async fn script(
     }
     stays_at_rest(world, processes).await;
     check_all(world, shared, processes, told, made).await;
+}
+
+/// Kills the processes that a step takes along, and starts them again.
+async fn reap(world: Arc<World>, shared: Arc<Shared>, processes: Processes) {
+    loop {
+        world.kills.notified().await;
+        for name in world.take_killed() {
+            if let Some(process) = processes.lock().iter_mut().find(|it| it.name == name) {
+                process.kill(&world.tasks);
+            }
+            sleep(Duration::from_millis(1_000)).await;
+            if let Some(process) = processes.lock().iter_mut().find(|it| it.name == name)
+                && process.running.is_none()
+            {
+                process.start(&world, &shared);
+            }
+        }
+    }
 }
 
 fn strike(world: &Arc<World>, shared: &Arc<Shared>, processes: &Processes, event: &Planned) {
@@ -305,6 +327,21 @@ async fn check_all(
     engine.ports.store = world.store.clone();
     for broken in broken_of_all(&engine, &records).await {
         world.watch.fails(broken);
+    }
+    let scope = Scope::default();
+    let objects = engine.ports.objects.clone();
+    let (store, registry) = (&world.store, &world.registry);
+    let mut found = |finding: Finding| {
+        world.watch.fails(match finding.damage {
+            Damage::ObjectMissing => format!("11: {finding}"),
+            _ => format!("6: {finding}"),
+        });
+    };
+    let checked = fsck(store, registry, Some(&*objects), &scope, &mut found).await;
+    if let Err(error) = checked {
+        world
+            .watch
+            .fails(format!("6: the check does not come to its end: {error}"));
     }
     answers_hold(world, &told.lock(), &records);
     objects_are_those_of_tasks(world, shared, &records);

@@ -1,7 +1,7 @@
 //! Where steps run in a simulation: in the turn that asks for them, noted at their begin and their end. And the services that they
 //! call: closures, with answers that get lost.
 
-use super::faults::Trouble::{ServiceAway, ServiceDone, StepSlow};
+use super::faults::Trouble::{ServiceAway, ServiceDone, StepKills, StepSlow};
 use super::link::Link;
 use async_trait::async_trait;
 use counterstep_kernel::ports::{
@@ -47,7 +47,12 @@ impl StepRunner for StepLink {
                 link: link.clone(),
                 label,
             };
-            if let Some((_, mut choice)) = link.next("step", &[StepSlow]).await {
+            let struck = link.next("step", &[StepSlow, StepKills]).await;
+            if let Some((StepKills, _)) = struck {
+                link.world.kill(&link.process);
+                return std::future::pending().await;
+            }
+            if let Some((_, mut choice)) = struck {
                 let longest = u64::try_from(link.world.options.lease.as_millis() * 2);
                 link.waits(&mut choice, 1, longest.unwrap_or(u64::MAX))
                     .await;

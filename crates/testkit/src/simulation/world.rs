@@ -9,7 +9,7 @@ use crate::invariants;
 use counterstep_adapters::blocking::Blocking;
 use counterstep_adapters::sqlite::{MachineClock, SqliteOptions, SqliteStore};
 use counterstep_contracts::TaskId;
-use counterstep_kernel::change::transition::{Guard, Transition};
+use counterstep_kernel::change::transition::{Guard, LeaseChange, Transition};
 use counterstep_kernel::ports::{CommitError, Committed, Storage, Store, StoreError};
 use counterstep_steps::Registry;
 use parking_lot::Mutex;
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 /// What a seed has chosen.
@@ -77,6 +77,9 @@ pub(super) struct World {
     is_healed: AtomicBool,
     outage_ends: Mutex<Option<Duration>>,
     draws: Mutex<BTreeMap<&'static str, Choice>>,
+    /// Processes that the code of a step has ended, by name.
+    killed: Mutex<Vec<String>>,
+    pub(super) kills: Notify,
     /// Changes that the database still works on.
     later: AtomicU64,
 }
@@ -140,6 +143,8 @@ impl World {
             is_healed: AtomicBool::new(false),
             outage_ends: Mutex::default(),
             draws: Mutex::default(),
+            killed: Mutex::default(),
+            kills: Notify::new(),
             later: AtomicU64::new(0),
         }
     }
@@ -173,6 +178,17 @@ impl World {
     pub(super) fn outage(&self) -> Option<Duration> {
         let ends = *self.outage_ends.lock();
         ends?.checked_sub(self.now()).filter(|left| !left.is_zero())
+    }
+
+    /// A process is to be killed: it runs code that takes it along.
+    pub(super) fn kill(&self, process: &str) {
+        self.killed.lock().push(process.to_owned());
+        self.kills.notify_one();
+    }
+
+    /// Those that are to be killed.
+    pub(super) fn take_killed(&self) -> Vec<String> {
+        std::mem::take(&mut self.killed.lock())
     }
 
     /// One of so many, from the stream of this name.
@@ -246,8 +262,15 @@ impl World {
         guard: Guard,
         changes: &[Transition],
     ) -> Result<Committed, CommitError> {
+        let mut leases = Vec::new();
+        for change in changes {
+            leases.extend(self.lease_that_is_taken(guard, change).await);
+        }
         let all: Vec<_> = changes.iter().collect();
         let written = self.storage.commit(guard, &all).await;
+        for live in leases.into_iter().filter(|_| written.is_ok()) {
+            self.watch.fails(live);
+        }
         for change in changes {
             let rev = change.task.as_ref().map(|task| task.row.rev.0);
             let what = (process, change.task_id.0, rev, written.is_ok());
@@ -271,6 +294,26 @@ impl World {
             Err(_) => {}
         }
         written
+    }
+
+    /// What is wrong once a change is written that takes a task whose lease another process holds.
+    async fn lease_that_is_taken(&self, guard: Guard, change: &Transition) -> Option<String> {
+        let write = change.task.as_ref()?;
+        let claims = matches!(write.lease, LeaseChange::Take { .. });
+        if !matches!(guard, Guard::Free { .. }) || !(claims || write.needs_expired_lease) {
+            return None;
+        }
+        let record = self.store.load(change.task_id).await.ok()??;
+        let task = &record.task;
+        let is_live = task.lease_owner.is_some() && task.lease_expires_at > Some(record.now);
+        is_live.then(|| {
+            format!(
+                "8: task {} is taken at revision {}, while {} holds its lease",
+                task.id,
+                write.row.rev,
+                task.lease_owner.as_deref().unwrap_or_default()
+            )
+        })
     }
 
     /// What must hold of a task at any time.

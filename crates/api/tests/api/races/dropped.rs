@@ -1,6 +1,6 @@
 //! Operations whose client goes away: what has begun comes to its end.
 
-use super::lossy_store::{Fate, LossyStore};
+use super::lossy_store::{Fate, LostReplies};
 use super::{Request, everything, request_for};
 use crate::administration::entries;
 use crate::site::{Site, eventually};
@@ -11,6 +11,7 @@ use counterstep_kernel::ports::Ports;
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_operations::ALL;
 use counterstep_steps::CancelToken;
+use counterstep_testkit::through::Through;
 use futures::future::{Either, select};
 use std::pin::pin;
 use std::sync::Arc;
@@ -36,7 +37,12 @@ async fn seen(site: &Site, id: &str, request: &Request) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operation_that_changes_something_comes_to_its_end_where_its_client_goes_away() {
     let site = Site::with(everything).await;
-    let (lossy, store) = site.engine.ports.store.clone().through(LossyStore::new);
+    let (lossy, store) = site
+        .engine
+        .ports
+        .store
+        .clone()
+        .through(|store| Through::new(store, LostReplies::default()));
     let ports = Ports {
         store: lossy,
         ..site.engine.ports.clone()
@@ -58,7 +64,7 @@ async fn an_operation_that_changes_something_comes_to_its_end_where_its_client_g
         let before = seen(&site, about.id, &request).await;
         let (reached, is_reached) = oneshot::channel();
         let (go_on, goes_on) = oneshot::channel::<()>();
-        store.lose(
+        store.around.lose(
             0,
             Fate::Delayed,
             Box::new(|| {

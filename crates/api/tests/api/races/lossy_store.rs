@@ -2,21 +2,15 @@
 //! something else happens to the rows. Must not answer anything by itself.
 
 use async_trait::async_trait;
-use counterstep_contracts::{Epoch, TaskId, Tenant};
 use counterstep_kernel::change::transition::{Guard, Transition};
 use counterstep_kernel::ports::{
-    ChainRow, ChainTip, ChildLine, ChildQuery, CommitError, Committed, Count, Counted,
-    DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut, EndedTask, Find,
-    Heartbeat, IdempotencyRow, JournalPage, LoadFor, LoadedTask, LogRow, LogWrite, Logs, OutboxOp,
-    OutboxRow, PlaceQuery, PlaceRow, PurgeOp, ReceiveOp, Receives, Relatives, Revisions,
-    RevisionsOf, Storage, StoreError, TaskHead, TaskList, TaskPage, Touch, Touched, Upkeep,
+    CommitError, Committed, DocumentKind, DocumentWrite, DocumentsPut, Storage, StoreError,
 };
+use counterstep_testkit::through::Around;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
-use std::time::Duration;
 
 /// What becomes of a change whose reply is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,23 +32,18 @@ struct Loss {
 }
 
 /// Loses the replies that it is told to.
-pub(crate) struct LossyStore {
-    inner: Arc<dyn Storage>,
+#[derive(Default)]
+pub(crate) struct LostReplies {
     next: Mutex<Option<Loss>>,
 }
 
-impl fmt::Debug for LossyStore {
+impl fmt::Debug for LostReplies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LossyStore").finish_non_exhaustive()
+        f.debug_struct("LostReplies").finish_non_exhaustive()
     }
 }
 
-impl LossyStore {
-    pub(crate) fn new(inner: Arc<dyn Storage>) -> Self {
-        let next = Mutex::default();
-        Self { inner, next }
-    }
-
+impl LostReplies {
     /// Loses the reply to the change that follows `after` others.
     pub(crate) fn lose(&self, after: usize, fate: Fate, between: Between) {
         let loss = Loss {
@@ -107,115 +96,33 @@ impl LossyStore {
 }
 
 #[async_trait]
-impl Storage for LossyStore {
+impl Around for LostReplies {
+    async fn call<T: Send>(
+        &self,
+        _: &'static str,
+        call: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
+        call.await
+    }
+
     async fn commit(
         &self,
+        store: &dyn Storage,
         guard: Guard,
         changes: &[&Transition],
     ) -> Result<Committed, CommitError> {
-        self.change(self.inner.commit(guard, changes)).await
+        self.change(store.commit(guard, changes)).await
     }
 
-    async fn put(&self, writes: &[DocumentWrite]) -> Result<DocumentsPut, StoreError> {
+    async fn put(
+        &self,
+        store: &dyn Storage,
+        writes: &[DocumentWrite],
+    ) -> Result<DocumentsPut, StoreError> {
         match writes {
             // That this process is alive.
-            [write] if write.kind == DocumentKind::Worker => self.inner.put(writes).await,
-            _ => self.change(self.inner.put(writes)).await,
+            [write] if write.kind == DocumentKind::Worker => store.put(writes).await,
+            _ => self.change(store.put(writes)).await,
         }
-    }
-
-    async fn load(
-        &self,
-        tasks: &[TaskId],
-        purpose: LoadFor,
-    ) -> Result<Vec<LoadedTask>, StoreError> {
-        self.inner.load(tasks, purpose).await
-    }
-
-    async fn heartbeat(
-        &self,
-        task: TaskId,
-        epoch: Epoch,
-        ttl: Duration,
-    ) -> Result<Heartbeat, StoreError> {
-        self.inner.heartbeat(task, epoch, ttl).await
-    }
-
-    async fn find(&self, what: &Find, limit: u32) -> Result<Vec<TaskHead>, StoreError> {
-        self.inner.find(what, limit).await
-    }
-
-    async fn touch(&self, touch: &Touch) -> Result<Vec<Touched>, StoreError> {
-        self.inner.touch(touch).await
-    }
-
-    async fn relatives(&self, of: &Relatives<'_>) -> Result<Vec<TaskId>, StoreError> {
-        self.inner.relatives(of).await
-    }
-
-    async fn list(&self, what: &TaskList<'_>) -> Result<TaskPage, StoreError> {
-        self.inner.list(what).await
-    }
-
-    async fn count(&self, what: Count) -> Result<Counted, StoreError> {
-        self.inner.count(what).await
-    }
-
-    async fn journal(&self, page: &JournalPage) -> Result<Vec<ChainRow>, StoreError> {
-        self.inner.journal(page).await
-    }
-
-    async fn chain_tips(&self, page: &JournalPage) -> Result<Vec<ChainTip>, StoreError> {
-        self.inner.chain_tips(page).await
-    }
-
-    async fn revisions(&self, of: &RevisionsOf) -> Result<Revisions, StoreError> {
-        self.inner.revisions(of).await
-    }
-
-    async fn outbox(&self, op: OutboxOp) -> Result<Vec<OutboxRow>, StoreError> {
-        self.inner.outbox(op).await
-    }
-
-    async fn idempotency(
-        &self,
-        tenant: &Tenant,
-        key: &str,
-    ) -> Result<Option<IdempotencyRow>, StoreError> {
-        self.inner.idempotency(tenant, key).await
-    }
-
-    async fn documents(&self, query: &DocumentQuery) -> Result<Documents, StoreError> {
-        self.inner.documents(query).await
-    }
-
-    async fn children(&self, query: &ChildQuery) -> Result<Vec<ChildLine>, StoreError> {
-        self.inner.children(query).await
-    }
-
-    async fn places(&self, query: &PlaceQuery) -> Result<Vec<PlaceRow>, StoreError> {
-        self.inner.places(query).await
-    }
-}
-
-#[async_trait]
-impl Upkeep for LossyStore {
-    async fn receives(&self, op: &ReceiveOp) -> Result<Receives, StoreError> {
-        self.inner.receives(op).await
-    }
-
-    async fn purge(&self, op: &PurgeOp) -> Result<Vec<EndedTask>, StoreError> {
-        self.inner.purge(op).await
-    }
-}
-
-#[async_trait]
-impl Logs for LossyStore {
-    async fn log(&self, task: TaskId) -> Result<Vec<LogRow>, StoreError> {
-        self.inner.log(task).await
-    }
-
-    async fn write_log(&self, write: &LogWrite) -> Result<(), StoreError> {
-        self.inner.write_log(write).await
     }
 }
