@@ -2,6 +2,7 @@
 //! It is made of `docs/SUMMARY.md` and the first sentence of each page, and has no text of its own.
 
 use crate::tree;
+use std::path::Path;
 
 /// At the repository's top.
 pub(crate) const LIST: &str = "llms.txt";
@@ -27,11 +28,17 @@ pub(crate) fn run() -> Result<(), String> {
     }
     let full_path = tree::target().join("llms-full.txt");
     for (path, text) in [(tree::top().join(LIST), list()?), (full_path, full)] {
-        std::fs::write(&path, text)
-            .map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
+        write(&path, &text)?;
         println!("{}", path.display());
     }
     Ok(())
+}
+
+/// Writes a file, in a folder that may not be there.
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+    let written = folder.and_then(|()| std::fs::write(path, text));
+    written.map_err(|error| format!("{} cannot be written: {error}", path.display()))
 }
 
 /// The text of the list.
@@ -100,7 +107,18 @@ fn sentence(page: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{pages, sentence};
+    use super::{pages, sentence, write};
+
+    #[test]
+    fn all_pages_are_written_where_nothing_was_built() {
+        let folder = std::env::temp_dir().join(format!("llms-{}", std::process::id()));
+        let path = folder.join("target").join("all.txt");
+        let written = write(&path, "text");
+        let read = std::fs::read_to_string(&path);
+        let _ = std::fs::remove_dir_all(&folder);
+        assert_eq!(written, Ok(()));
+        assert_eq!(read.ok().as_deref(), Some("text"));
+    }
 
     #[test]
     fn the_pages_below_another_one_come_last() {

@@ -359,7 +359,7 @@ class Tasks:
         label: Union[str, Iterable[str]] = NOT_GIVEN,
         since: Union[str, datetime] = NOT_GIVEN,
         until: Union[str, datetime] = NOT_GIVEN,
-        failure_class: Literal["transient", "permanent", "rate_limited", "timed_out", "panicked", "cancelled", "deadline", "lost", "unreadable"] = NOT_GIVEN,
+        failure_class: Literal["transient", "permanent", "rate_limited", "timed_out", "panicked", "cancelled", "deadline", "in_doubt", "lost", "replaced", "unreadable"] = NOT_GIVEN,
         failure_text: str = NOT_GIVEN,
         limit: int = NOT_GIVEN,
     ) -> Iterator[types.TaskSummary]:

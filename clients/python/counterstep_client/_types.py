@@ -486,8 +486,8 @@ class AutoDisable(TypedDict):
 _BlockViewMust = TypedDict(
     "_BlockViewMust",
     {
-        #: One of `FAILURE_CLASSES`.
-        "class": "str",
+        #: What kind of failure it is.
+        "class": "Literal[\"transient\", \"permanent\", \"rate_limited\", \"timed_out\", \"panicked\", \"cancelled\", \"deadline\", \"in_doubt\", \"lost\", \"replaced\", \"unreadable\"]",
         #: In the words of the undo.
         "message": "str",
     },
@@ -561,7 +561,7 @@ class BulkFilter(TypedDict, total=False):
     """
 
     #: With a failure of this class.
-    failure_class: Literal["transient", "permanent", "rate_limited", "timed_out", "panicked", "cancelled", "deadline", "lost", "unreadable"]
+    failure_class: Literal["transient", "permanent", "rate_limited", "timed_out", "panicked", "cancelled", "deadline", "in_doubt", "lost", "replaced", "unreadable"]
     #: With this in the text of the failure.
     failure_text: Optional[str]
     #: With all of these labels.
@@ -583,7 +583,7 @@ class BulkFilterInput(TypedDict, total=False):
     """
 
     #: With a failure of this class.
-    failure_class: Literal["transient", "permanent", "rate_limited", "timed_out", "panicked", "cancelled", "deadline", "lost", "unreadable"]
+    failure_class: Literal["transient", "permanent", "rate_limited", "timed_out", "panicked", "cancelled", "deadline", "in_doubt", "lost", "replaced", "unreadable"]
     #: With this in the text of the failure.
     failure_text: Optional[str]
     #: With all of these labels.
@@ -991,8 +991,8 @@ class DeliveryView(_DeliveryViewMust, _DeliveryViewMay):
 _FailureViewMust = TypedDict(
     "_FailureViewMust",
     {
-        #: One of `FAILURE_CLASSES`.
-        "class": "str",
+        #: What kind of failure it is.
+        "class": "Literal[\"transient\", \"permanent\", \"rate_limited\", \"timed_out\", \"panicked\", \"cancelled\", \"deadline\", \"in_doubt\", \"lost\", \"replaced\", \"unreadable\"]",
         #: In the words of the step.
         "message": "str",
     },

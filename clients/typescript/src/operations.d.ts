@@ -231,8 +231,8 @@ export type Beyond =
 
 /** The failure of an undo, by which a task is parked. */
 export interface BlockView {
-  /** One of `FAILURE_CLASSES`. */
-  class: string;
+  /** What kind of failure it is. */
+  class: "transient" | "permanent" | "rate_limited" | "timed_out" | "panicked" | "cancelled" | "deadline" | "in_doubt" | "lost" | "replaced" | "unreadable";
   /** In the words of the undo. */
   message: string;
   /** The step whose undo gave up, where one did. */
@@ -306,7 +306,7 @@ export interface BulkFailure {
 /** Which tasks an operation is for. All that is given has to fit. */
 export interface BulkFilter {
   /** With a failure of this class. */
-  failure_class?: "transient" | "permanent" | "rate_limited" | "timed_out" | "panicked" | "cancelled" | "deadline" | "lost" | "unreadable";
+  failure_class?: "transient" | "permanent" | "rate_limited" | "timed_out" | "panicked" | "cancelled" | "deadline" | "in_doubt" | "lost" | "replaced" | "unreadable";
   /** With this in the text of the failure. */
   failure_text?: string | null;
   /** With all of these labels. */
@@ -324,7 +324,7 @@ export interface BulkFilter {
 /** Which tasks an operation is for. All that is given has to fit. */
 export interface BulkFilterInput {
   /** With a failure of this class. */
-  failure_class?: "transient" | "permanent" | "rate_limited" | "timed_out" | "panicked" | "cancelled" | "deadline" | "lost" | "unreadable";
+  failure_class?: "transient" | "permanent" | "rate_limited" | "timed_out" | "panicked" | "cancelled" | "deadline" | "in_doubt" | "lost" | "replaced" | "unreadable";
   /** With this in the text of the failure. */
   failure_text?: string | null;
   /** With all of these labels. */
@@ -711,8 +711,8 @@ export type Epoch = number;
 
 /** Why a task did not complete. */
 export interface FailureView {
-  /** One of `FAILURE_CLASSES`. */
-  class: string;
+  /** What kind of failure it is. */
+  class: "transient" | "permanent" | "rate_limited" | "timed_out" | "panicked" | "cancelled" | "deadline" | "in_doubt" | "lost" | "replaced" | "unreadable";
   /** In the words of the step. */
   message: string;
   /** What blocks the task now that it is parked, where that is another failure. */
@@ -2545,7 +2545,7 @@ export interface SchedulesCalls {
 export interface TasksCalls {
   /** List tasks, the newest first. A page; without `next_cursor` the last one. Needs the role `read`. */
   list(
-    query?: { type?: string; status?: ("submitted" | "dispatched" | "running" | "waiting" | "completed" | "compensating" | "compensation_failed" | "failed" | "cancelled" | "dead_lettered" | "resolved")[]; label?: string[]; since?: string | Date; until?: string | Date; failure_class?: "transient" | "permanent" | "rate_limited" | "timed_out" | "panicked" | "cancelled" | "deadline" | "lost" | "unreadable"; failure_text?: string; limit?: number },
+    query?: { type?: string; status?: ("submitted" | "dispatched" | "running" | "waiting" | "completed" | "compensating" | "compensation_failed" | "failed" | "cancelled" | "dead_lettered" | "resolved")[]; label?: string[]; since?: string | Date; until?: string | Date; failure_class?: "transient" | "permanent" | "rate_limited" | "timed_out" | "panicked" | "cancelled" | "deadline" | "in_doubt" | "lost" | "replaced" | "unreadable"; failure_text?: string; limit?: number },
     options?: CallOptions,
   ): AsyncGenerator<TaskSummary, void, undefined>;
   /**

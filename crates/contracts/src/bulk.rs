@@ -2,8 +2,8 @@
 //! RFC 3339 in UTC.
 
 use crate::cause::Cause;
+use crate::cause::FAILURE_CLASSES;
 use crate::forms::{ACTOR, NOTE, ONE_LINE};
-use crate::http::FAILURE_CLASSES;
 use crate::ids::TaskId;
 use crate::labels::Labels;
 use crate::settled::SettledAs;

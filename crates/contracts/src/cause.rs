@@ -1,15 +1,55 @@
 //! The cause of a failure as data: what an error was about is set where the error is made, and travels with
 //! it. It holds no text of a service or of a step, and so stays unencrypted.
 
-use crate::state::Direction;
+use crate::state::{Direction, text_enum};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Maximum bytes of a part.
 const LONGEST_PART: usize = 100;
 
 /// Maximum bytes of a location in code.
 const LONGEST_PLACE: usize = 200;
+
+text_enum!(
+    /// The class of a failure: of an error of a step, or one of the engine.
+    FailureClass {
+        /// It may have passed by itself.
+        Transient = "transient",
+        /// It would not have passed.
+        Permanent = "permanent",
+        /// A service asked for patience.
+        RateLimited = "rate_limited",
+        /// An attempt ran longer than its limit.
+        TimedOut = "timed_out",
+        /// Code panicked.
+        Panicked = "panicked",
+        /// The step stopped because it was told to.
+        Cancelled = "cancelled",
+        /// The task ran into its deadline.
+        Deadline = "deadline",
+        /// It stayed unknown whether a step happened: its probe gave up.
+        InDoubt = "in_doubt",
+        /// Too many hosts of the task were lost.
+        Lost = "lost",
+        /// A newer task of its key took its place.
+        Replaced = "replaced",
+        /// Rows could not be read: of the task, or of one whose response a step waits for.
+        Unreadable = "unreadable",
+    }
+);
+
+/// The texts of all classes, for schemas and filters.
+pub const FAILURE_CLASSES: &[&str] = &{
+    let mut all = [""; FailureClass::ALL.len()];
+    let mut at = 0;
+    while at < all.len() {
+        all[at] = FailureClass::ALL[at].as_str();
+        at += 1;
+    }
+    all
+};
 
 /// What an error was about, beside its class: the call that failed, or where the code panicked.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

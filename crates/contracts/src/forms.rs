@@ -11,8 +11,17 @@ pub(crate) const PERIOD: &str =
 /// An idempotency key.
 pub(crate) const KEY: &str = "^[!-~]{1,255}$";
 
-/// A text of one line, without control characters or characters that change its direction.
-pub(crate) const ONE_LINE: &str = "^[^\\u0000-\\u001f\\u007f-\\u009f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ufeff]*$";
+macro_rules! of_one_line {
+    () => {
+        "[^\\u0000-\\u001f\\u007f-\\u009f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ufeff]"
+    };
+}
+
+/// A character of a text of one line: no control character, and none that changes its direction.
+pub(crate) const OF_ONE_LINE: &str = of_one_line!();
+
+/// A text of one line.
+pub(crate) const ONE_LINE: &str = concat!("^", of_one_line!(), "*$");
 
 /// Why a person decides so: not blank, and without control characters but line ends and tabs.
 pub(crate) const NOTE: &str = "^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f]*[^\\s\\u0000-\\u001f\\u007f-\\u009f][^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f]*$";

@@ -1,6 +1,7 @@
 //! Bodies of the HTTP interface. Times are RFC 3339 in UTC, sizes bytes, durations as in
 //! declarations (`30s`).
 
+use crate::cause::FAILURE_CLASSES;
 use crate::children::{ParentView, StepChildren};
 use crate::forms::KEY;
 use crate::ids::{Attempt, AuditSeq, ChangeId, Epoch, StepNo, TaskId};
@@ -228,26 +229,14 @@ pub struct StepProgress {
     pub at: String,
 }
 
-/// What the class of a failure is one of: those of errors of steps, then those of the engine.
-pub const FAILURE_CLASSES: &[&str] = &[
-    "transient",
-    "permanent",
-    "rate_limited",
-    "timed_out",
-    "panicked",
-    "cancelled",
-    "deadline",
-    "lost",
-    "unreadable",
-];
-
 /// Why a task did not complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FailureView {
     /// The step that gave up, where one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// One of [`FAILURE_CLASSES`].
+    /// What kind of failure it is.
+    #[schemars(extend("enum" = FAILURE_CLASSES))]
     pub class: String,
     /// In the words of the step.
     pub message: String,
@@ -262,7 +251,8 @@ pub struct BlockView {
     /// The step whose undo gave up, where one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// One of [`FAILURE_CLASSES`].
+    /// What kind of failure it is.
+    #[schemars(extend("enum" = FAILURE_CLASSES))]
     pub class: String,
     /// In the words of the undo.
     pub message: String,

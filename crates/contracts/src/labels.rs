@@ -2,7 +2,7 @@
 //! change.
 
 use crate::file::is_direction_control;
-use crate::forms::ONE_LINE;
+use crate::forms::{OF_ONE_LINE, ONE_LINE};
 use crate::ids::TaskId;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -40,7 +40,7 @@ impl JsonSchema for Labels {
         json_schema!({
             "type": "object",
             "description": "Names with values, by which a task is found",
-            "propertyNames": { "pattern": "^[a-z0-9][a-z0-9_.-]{0,63}$" },
+            "propertyNames": { "pattern": format!("^{}$", name_form()) },
             "additionalProperties": {
                 "type": "string",
                 "minLength": 1,
@@ -50,6 +50,16 @@ impl JsonSchema for Labels {
             "maxProperties": MOST_LABELS + MOST_RESERVED,
         })
     }
+}
+
+/// The form of a name, as a part of a pattern.
+fn name_form() -> String {
+    format!("[a-z0-9][a-z0-9_.-]{{0,{}}}", LONGEST_NAME - 1)
+}
+
+/// The form of a label as `name=value`, as a pattern of a schema. It counts characters, and the rule bytes.
+pub(crate) fn pair_form() -> String {
+    format!("^{}={OF_ONE_LINE}{{1,{LONGEST_VALUE}}}$", name_form())
 }
 
 /// Why a label is refused.

@@ -1,7 +1,8 @@
 //! What lists are filtered by, as it came, and how they are cut into pages. Must not read a row.
 
 use crate::{Refused, invalid};
-use counterstep_contracts::http::{FAILURE_CLASSES, Page};
+use counterstep_contracts::cause::FAILURE_CLASSES;
+use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::Limit;
 use counterstep_contracts::{Labels, ProblemCode, TaskId};
 use counterstep_kernel::Engine;

@@ -153,7 +153,13 @@ impl From<ChangeError> for Refused {
 impl From<SubmitError> for Refused {
     fn from(error: SubmitError) -> Self {
         match error {
-            SubmitError::Invalid(error) => Self::new(ProblemCode::InvalidRequest, error.message).at(error.pointer),
+            SubmitError::Invalid(error) => {
+                let refused = Self::new(ProblemCode::InvalidRequest, error.message);
+                match error.pointer.is_empty() {
+                    true => refused,
+                    false => refused.at(error.pointer),
+                }
+            }
             SubmitError::Label(error) => {
                 let refused = Self::new(ProblemCode::InvalidLabel, error.to_string());
                 match error.name() {

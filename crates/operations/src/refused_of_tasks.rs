@@ -81,7 +81,7 @@ impl From<AgainError> for Refused {
             AgainError::FilesGone { .. } => Self::new(ProblemCode::FilesGone, detail),
             // No client sends it now: it fits no type that is there, or a type that has changed.
             AgainError::Submit(SubmitError::Invalid(error)) => {
-                invalid(error.message).at(format!("request.{}", error.pointer))
+                invalid(error.message).at(in_request(&error.pointer))
             }
             AgainError::Submit(error) => error.into(),
         }
@@ -122,14 +122,19 @@ impl From<SignalRefusal> for Refused {
     }
 }
 
+/// A field of the field `request`.
+fn in_request(pointer: &str) -> String {
+    match pointer {
+        "" | "." => "request".to_owned(),
+        pointer => format!("request.{pointer}"),
+    }
+}
+
 impl From<EditError> for Refused {
     fn from(error: EditError) -> Self {
         match error {
-            EditError::Invalid(error) if error.pointer == "." => {
-                invalid(error.message).at("request")
-            }
             EditError::Invalid(error) => {
-                invalid(error.message).at(format!("request.{}", error.pointer.replace(".?", "")))
+                invalid(error.message).at(in_request(&error.pointer.replace(".?", "")))
             }
             EditError::Files => invalid(error.to_string()).at("request"),
         }

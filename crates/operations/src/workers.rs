@@ -1,14 +1,17 @@
 //! The processes of an installation, what is under way, and pausing those of a machine.
 
 use crate::{Cx, Refused, Run};
+use counterstep_contracts::ProblemCode;
 use counterstep_contracts::operation::workers::{
     ListWorkers, MachineName, PauseWorkers, ResumeWorkers,
 };
 use counterstep_contracts::workers::{MachineView, PauseWorkersRequest, WorkerState, WorkersView};
+use counterstep_kernel::admission::SettingError;
 use counterstep_kernel::admission::paused_workers::{
     Processes, pause_of, pause_workers, resume_workers,
 };
 use counterstep_kernel::{Engine, status};
+use std::collections::BTreeSet;
 
 impl Run for ListWorkers {
     async fn run(cx: Cx, (): (), (): ()) -> Result<WorkersView, Refused> {
@@ -24,7 +27,8 @@ impl Run for PauseWorkers {
     ) -> Result<MachineView, Refused> {
         let (actor, note) = cx.decided::<Self>(&input.note, input.actor.as_deref())?;
         let of = processes(machine, &input);
-        pause_workers(&cx.engine, &of, (&actor, &note)).await?;
+        let paused = pause_workers(&cx.engine, &of, (&actor, &note)).await;
+        named(&cx.engine, &of, paused).await?;
         view(&cx.engine, of).await
     }
 }
@@ -37,7 +41,8 @@ impl Run for ResumeWorkers {
     ) -> Result<MachineView, Refused> {
         let (actor, note) = cx.decided::<Self>(&input.note, input.actor.as_deref())?;
         let of = processes(machine, &input);
-        resume_workers(&cx.engine, &of, (&actor, &note)).await?;
+        let resumed = resume_workers(&cx.engine, &of, (&actor, &note)).await;
+        named(&cx.engine, &of, resumed).await?;
         view(&cx.engine, of).await
     }
 }
@@ -47,6 +52,33 @@ fn processes(MachineName(machine): MachineName, input: &PauseWorkersRequest) -> 
         machine,
         role: input.role.clone(),
     }
+}
+
+/// What has become of a pause. Where the machine has no such processes, the refusal names the roles of those that it has.
+async fn named<T>(
+    engine: &Engine,
+    of: &Processes,
+    done: Result<T, SettingError>,
+) -> Result<T, Refused> {
+    let error = match done {
+        Ok(done) => return Ok(done),
+        Err(error @ SettingError::Unknown(_)) => error,
+        Err(error) => return Err(error.into()),
+    };
+    let found = engine.ports.store.workers().await?;
+    let its = found.rows.iter();
+    let its = its.filter(|seen| seen.row.machine == of.machine && !seen.row.queues.is_empty());
+    let roles: BTreeSet<_> = its.map(|seen| format!("`{}`", seen.role())).collect();
+    if roles.is_empty() {
+        return Err(error.into());
+    }
+    let roles: Vec<_> = roles.into_iter().collect();
+    let detail = format!(
+        "no process of this role takes tasks on this machine; there are processes of the role {}: name it in `role`, of a \
+         command with --role",
+        roles.join(" and ")
+    );
+    Err(Refused::new(ProblemCode::NoSuchWorkers, detail).at("role"))
 }
 
 /// From the rows of the processes, and the pause itself: it outlasts what is known of them.

@@ -3,7 +3,7 @@
 //! There is no `From<E>` for errors of others on purpose: the author of a step knows whether an error
 //! passes by itself, and declares it.
 
-use counterstep_contracts::cause::Origin;
+use counterstep_contracts::cause::{FailureClass, Origin};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::fmt;
@@ -30,14 +30,15 @@ impl ErrorClass {
     /// The stable text used in rows, JSON and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Transient => "transient",
-            Self::Permanent => "permanent",
-            Self::RateLimited(_) => "rate_limited",
-            Self::TimedOut => "timed_out",
-            Self::Panicked => "panicked",
-            Self::Cancelled => "cancelled",
-        }
+        let class = match self {
+            Self::Transient => FailureClass::Transient,
+            Self::Permanent => FailureClass::Permanent,
+            Self::RateLimited(_) => FailureClass::RateLimited,
+            Self::TimedOut => FailureClass::TimedOut,
+            Self::Panicked => FailureClass::Panicked,
+            Self::Cancelled => FailureClass::Cancelled,
+        };
+        class.as_str()
     }
 
     /// Whether another attempt may help.

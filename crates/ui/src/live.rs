@@ -124,18 +124,22 @@ async fn serve(
     show: impl Fn(PageRequest) -> LocalBoxFuture<'static, Result<Part, Failed>> + 'static,
 ) -> Answer {
     let visit = PageRequest::of(request).await?;
+    let mut answer = HttpResponse::Ok();
+    answer
+        .insert_header((CONTENT_TYPE, "text/event-stream"))
+        .insert_header((CACHE_CONTROL, "no-store"))
+        // For proxies that collect answers.
+        .insert_header(("x-accel-buffering", "no"));
+    if request.method() == Method::HEAD {
+        return Ok(answer.finish());
+    }
     let live = Live {
         visit,
         show: Box::new(show),
         changes: None,
         state: State::Begin,
     };
-    Ok(HttpResponse::Ok()
-        .insert_header((CONTENT_TYPE, "text/event-stream"))
-        .insert_header((CACHE_CONTROL, "no-store"))
-        // For proxies that collect answers.
-        .insert_header(("x-accel-buffering", "no"))
-        .streaming(live.frames()))
+    Ok(answer.streaming(live.frames()))
 }
 
 /// A stream to one browser.

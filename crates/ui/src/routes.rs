@@ -13,8 +13,9 @@ use crate::pages::{
     workers,
 };
 use crate::{assets, live, sign_in};
-use actix_web::web::{self, ServiceConfig, get, post, resource};
-use actix_web::{HttpRequest, Resource};
+use actix_web::guard::{Any, Get, Head};
+use actix_web::web::{self, ServiceConfig, post, resource};
+use actix_web::{HttpRequest, Resource, Route};
 use counterstep_contracts::ProblemCode;
 
 pub(crate) fn configure(config: &mut ServiceConfig) {
@@ -49,6 +50,11 @@ pub(crate) fn configure(config: &mut ServiceConfig) {
         .service(resource("/limits").route(get().to(limits::get)))
         .service(resource("/workers").route(get().to(workers::get)))
         .default_service(web::to(nothing_here));
+}
+
+/// What can be read with GET also takes HEAD.
+fn get() -> Route {
+    web::route().guard(Any(Get()).or(Head()))
 }
 
 /// The decisions, each with its address. `{what:…}` names those that an address is of, and no other has one: a test

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 pub(crate) struct TaskHistory {
     pub(crate) status: TaskStatus,
     pub(crate) created: i64,
+    /// Where it has ended: when it did.
     pub(crate) now: i64,
     pub(crate) steps: Vec<StepHistory>,
     /// When and why it turned back, where it did.
@@ -105,10 +106,12 @@ impl TaskHistory {
                 error: step.error.clone(),
             }
         });
+        let ended = task.finished_at.as_deref();
+        let ended = ended.filter(|_| task.status.is_terminal()).map(micros);
         Self {
             status: task.status,
             created: micros(&task.created_at),
-            now: now.max(last),
+            now: ended.unwrap_or(now.max(last)),
             steps: steps.collect(),
             turn: turn(&trail.entries),
         }
@@ -372,6 +375,30 @@ mod tests {
             (step.group.as_deref(), &step.way_back),
             (Some("pay"), &WayBack::Undo("refund".to_owned()))
         );
+    }
+
+    #[test]
+    fn what_a_task_waited_for_when_it_ended_it_waits_for_no_longer() {
+        let id = "01930d2c-6c4b-7d5e-8f00-0123456789ab";
+        let step = json!({ "step": "approval", "details": { "for": "signal" } });
+        let trail: AuditTrail = serde_json::from_value(json!({
+            "task_id": id, "attempts": [],
+            "entries": [
+                entry(1, 0, "submitted", &json!({})),
+                entry(2, 1, "step_waits", &step),
+                entry(3, 4, "cancel_requested", &json!({ "to": "cancelled" })),
+            ],
+        }))
+        .unwrap();
+        let task: TaskView = serde_json::from_value(json!({
+            "task_id": id, "task_type": "Order", "version": 1, "status": "cancelled", "cancel_requested": true,
+            "residue": false, "revision": 3, "created_at": format!("{AT}0Z"), "updated_at": format!("{AT}4Z"),
+            "finished_at": format!("{AT}4Z"), "recovery_attempts": 0, "progress": { "done": 0, "total": 1 },
+            "steps": [{ "no": 1, "name": "approval", "status": "waiting", "attempts": 0, "undo_attempts": 0 }],
+        }))
+        .unwrap();
+        let story = TaskHistory::of(&task, &trail, None, None, i64::MAX);
+        assert_eq!(story.steps[0].forward[0].took(story.now), 3_000_000);
     }
 
     #[test]

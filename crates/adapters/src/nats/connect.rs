@@ -117,7 +117,12 @@ fn note(problem: &Mutex<Option<String>>, event: &Event) {
             tracing::warn!("the connection to NATS was lost");
             return;
         }
-        Event::SlowConsumer(_) | Event::LameDuckMode | Event::Draining | Event::Closed => {
+        // This side closes it: tries to reconnect have no end.
+        Event::Draining | Event::Closed => {
+            tracing::debug!(%event, "NATS");
+            return;
+        }
+        Event::SlowConsumer(_) | Event::LameDuckMode => {
             tracing::warn!(%event, "NATS");
             return;
         }

@@ -206,19 +206,18 @@ async fn a_body_that_is_no_batch_is_refused_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_type_that_takes_files_refuses_each_request_of_a_batch() {
+async fn a_type_that_takes_files_has_no_batches() {
     let site = Site::start().await;
-    let items = json!([{"request": {}}, {"request": {"files": []}}]);
+    let items = json!([{"request": {}}, {"request": {"files": []}}, {"no": "request"}]);
     let reply = site
         .post("/api/tasks/keep-files/batch", items.to_string())
         .await;
-    let outcomes = reply.json::<BatchAnswer>(200).items;
-    assert_eq!(outcomes.len(), 2);
+    let problem = reply.problem(422, "invalid-request");
+    let detail = problem["detail"].as_str().expect("a detail");
     assert!(
-        words(&outcomes)
-            .iter()
-            .all(|word| word.starts_with("invalid-request")),
-        "{outcomes:?}"
+        detail.starts_with("this type takes files and has no batches"),
+        "{detail}"
     );
+    assert!(problem["pointer"].is_null(), "{problem}");
     assert_eq!(site.tasks().await, 0);
 }

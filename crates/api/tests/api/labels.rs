@@ -236,7 +236,9 @@ async fn a_parked_task_is_found_by_its_failure_and_shown_with_its_labels() {
         json!({ "order": "1", "parcel": "7" })
     );
     assert_eq!(listed(&site, "failure_class=permanent").await, [task]);
-    assert_eq!(listed(&site, "failure_class=lost").await, []);
+    for class in ["lost", "in_doubt", "replaced", "unreadable", "deadline"] {
+        assert_eq!(listed(&site, &format!("failure_class={class}")).await, []);
+    }
     for (text, expected) in [("parcel%207%20is", vec![task]), ("parcel%208", vec![])] {
         let query = format!("type=parcel&failure_text={text}");
         assert_eq!(listed(&site, &query).await, expected, "{text}");

@@ -219,6 +219,11 @@ async fn why_says_what_a_task_waits_for_and_what_an_operator_can_do() {
         (why.because[0].code, &why.because[0].steps[..]),
         (WhyCode::Parked, &["judge".to_owned()][..])
     );
+    let detail = &why.because[0].detail;
+    assert!(
+        detail.starts_with("it has waited for a person for ") && !detail.contains(" 0"),
+        "{detail}"
+    );
     let can = why
         .operator_can
         .iter()

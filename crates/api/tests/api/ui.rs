@@ -538,6 +538,35 @@ async fn a_browser_gets_a_page_where_nothing_is_and_a_client_a_problem() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_can_be_read_with_get_takes_head() {
+    let site = Site::start().await;
+    let task = site.submit("/api/tasks/write-note").await;
+    let of =
+        async |method: &str, path: &str| site.send_unfollowed(site.request(method, path)).await;
+    for path in [
+        "/ui",
+        "/ui/sign-in",
+        "/ui/tasks",
+        &format!("/ui/tasks/{task}"),
+        &format!("/ui/tasks/{task}/decide/cancel"),
+        "/ui/types/write-note",
+        "/ui/queues/notes/pause",
+    ] {
+        let (got, head) = (of("GET", path).await, of("HEAD", path).await);
+        assert_eq!(head.status, got.status, "{path}");
+        assert_eq!(head.header("content-type"), got.header("content-type"));
+        assert!(head.body.is_empty(), "{path}");
+    }
+    // A stream would not end.
+    let live = of("HEAD", &format!("/ui/live/tasks/{task}")).await;
+    assert_eq!(
+        (live.status, live.header("content-type")),
+        (200, Some("text/event-stream"))
+    );
+    assert_eq!(of("POST", "/ui/tasks").await.status, 405);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_page_of_a_type_has_both_names_and_no_deadline_where_none_is_declared() {
     let site = Site::start().await;
     for name in ["charge-card", "ChargeCard"] {

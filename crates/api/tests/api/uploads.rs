@@ -217,9 +217,9 @@ async fn zero_files_are_422() {
     site.form(KEEP, whole(""))
         .await
         .problem(422, "invalid-request");
-    site.post(KEEP, r#"{"files":[]}"#)
-        .await
-        .problem(422, "invalid-request");
+    let none = site.post(KEEP, r#"{"files":[]}"#).await;
+    let problem = none.problem(422, "invalid-request");
+    assert_eq!(problem["pointer"], "files", "{problem}");
     site.until_nothing_is_left().await;
 }
 

@@ -57,6 +57,26 @@ pub(crate) async fn registered(site: &Site) -> String {
     machine
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_of_a_role_that_a_machine_has_not_names_those_that_it_has() {
+    let site = Site::start().await;
+    let machine = registered(&site).await;
+    for what in ["pause", "resume"] {
+        let path = format!("/api/workers/{machine}/{what}");
+        let refused = site.post(&path, r#"{"role":"dev","note":"why"}"#).await;
+        let problem = refused.problem(404, "no-such-workers");
+        let detail = problem["detail"].as_str().expect("a detail");
+        assert!(
+            detail.contains("processes of the role `worker`") && detail.contains("--role"),
+            "{detail}"
+        );
+        assert_eq!(problem["pointer"], "role");
+    }
+    let nowhere = site.post("/api/workers/nowhere/pause", r#"{"note":"why"}"#);
+    let problem = nowhere.await.problem(404, "no-such-workers");
+    assert!(problem["pointer"].is_null(), "{problem}");
+}
+
 /// Another process on the same database.
 fn worker_of(site: &Site) -> Engine {
     Engine::new(

@@ -3,7 +3,8 @@
 
 use super::Operation;
 use crate::TaskStatus;
-use crate::http::FAILURE_CLASSES;
+use crate::cause::FAILURE_CLASSES;
+use crate::labels::{MOST_LABELS, pair_form};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -110,12 +111,11 @@ pub(super) fn parked(_: &mut SchemaGenerator) -> Schema {
 /// The schema of labels, each as `name=value`.
 #[must_use]
 pub fn labels_schema() -> Value {
-    let pattern = "^[a-z0-9][a-z0-9_.-]{0,63}=[^\\u0000-\\u001f\\u007f-\\u009f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ufeff]{1,63}$";
     json!({
         "type": "array",
-        "maxItems": 16,
+        "maxItems": MOST_LABELS,
         "uniqueItems": true,
-        "items": { "type": "string", "pattern": pattern },
+        "items": { "type": "string", "pattern": pair_form() },
     })
 }
 
@@ -237,6 +237,7 @@ pub fn with_query(path: &str, fields: &Map<String, Value>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Labels;
     use crate::operation::ALL;
     use std::collections::BTreeSet;
 
@@ -269,6 +270,20 @@ mod tests {
             let mut names = ["next_cursor", "cursor"].iter();
             let names = names.any(|it| answer[it].is_object());
             assert!(names || !it.query.is_some_and(takes), "{}", it.about.id);
+        }
+    }
+
+    #[test]
+    fn the_form_of_a_label_takes_what_the_rule_takes() {
+        let labels = labels_schema();
+        let form = labels["items"]["pattern"].as_str().expect("a pattern");
+        for (name, value) in [(64, 256), (64, 257), (65, 256)] {
+            let (name, value) = ("n".repeat(name), "v".repeat(value));
+            let is_taken = Labels::new().look_for(&name, &value).is_ok();
+            // The pattern has the longest of each in braces.
+            let fits = form.contains(&format!("{{0,{}}}=", name.len() - 1))
+                && form.ends_with(&format!("{{1,{}}}$", value.len()));
+            assert_eq!(fits, is_taken, "{} {}: {form}", name.len(), value.len());
         }
     }
 

@@ -18,7 +18,7 @@ pub enum Cell {
     Number(u64),
     /// A time in RFC 3339; any other text stands as it is.
     Time(String),
-    /// These, one behind another.
+    /// These, one behind another. They may be cut behind a name that is the first of them.
     Parts(Vec<Self>),
 }
 
@@ -103,6 +103,8 @@ pub struct Table {
     pub next: Option<String>,
     /// Lines below it.
     pub below: Vec<Cell>,
+    /// The heads of columns that are left out, in this order, where a terminal has no room for them beside the others.
+    pub spare: &'static [&'static str],
 }
 
 impl Table {
@@ -120,6 +122,7 @@ impl Table {
             is_filtered: false,
             next: None,
             below: Vec::new(),
+            spare: &[],
         }
     }
 

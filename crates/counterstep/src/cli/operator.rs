@@ -176,8 +176,10 @@ fn plan(plan: &UndoPlan, look: &Look) -> String {
                 group.map(|group| format!("side by side in group {group}")),
                 step.in_doubt.then(|| "in doubt".to_owned()),
                 probe.map(|probe| format!("{probe} is asked first")),
-                step.gave_up
-                    .then(|| format!("gave up after {} tries", step.undo_attempts)),
+                step.gave_up.then(|| match step.undo_attempts.0 {
+                    1 => "gave up after 1 try".to_owned(),
+                    tries => format!("gave up after {tries} tries"),
+                }),
             ];
             let notes: Vec<_> = notes.into_iter().flatten().collect();
             vec![
@@ -229,6 +231,26 @@ fn why(why: &Why, caller: &Caller) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_plan_counts_the_tries_of_an_undo_that_gave_up() {
+        let shown = |tries: i32| {
+            let step = json!({
+                "no": 1, "step": "reserve", "status": "compensation_failed", "undo": "release",
+                "in_doubt": false, "undo_attempts": tries, "gave_up": true,
+            });
+            let found = json!({
+                "task_id": "0199c0de-0000-7000-8000-000000000001", "status": "compensation_failed",
+                "when": "when an operator retries it", "stages": [{"steps": [step]}], "not_undone": [],
+            });
+            plan(
+                &serde_json::from_value(found).expect("a plan"),
+                &Look::here(),
+            )
+        };
+        assert!(shown(1).ends_with("gave up after 1 try\n"), "{}", shown(1));
+        assert!(shown(2).ends_with("gave up after 2 tries\n"));
+    }
 
     #[test]
     fn why_says_which_task_has_submitted_it() {

@@ -169,13 +169,17 @@ fn end_line(out: &mut String, depth: usize) {
     out.push_str(&"  ".repeat(depth));
 }
 
+/// The fields of answers that are lists of the items that a person asks for.
+const LISTS: [&str; 2] = ["items", "entries"];
+
 /// The items of a list, a line each; another value on one line. Where a list goes on is for people, and so not among the items.
 fn lines<T: Serialize>(value: &T) -> Result<String, Exit> {
     let value = serde_json::to_value(value).map_err(Exit::failed)?;
     if let Some(cursor) = value.get("next_cursor").and_then(Value::as_str) {
         let _ = writeln!(std::io::stderr(), "more: --cursor {cursor}");
     }
-    let items = value.get("items").and_then(Value::as_array);
+    let mut lists = LISTS.iter().filter_map(|list| value.get(list));
+    let items = lists.find_map(Value::as_array);
     let items = items.map_or_else(|| std::slice::from_ref(&value), Vec::as_slice);
     Ok(items.iter().map(|item| format!("{item}\n")).collect())
 }
@@ -198,6 +202,9 @@ mod tests {
     fn an_item_of_a_list_is_a_line() {
         let text = lines(&json!({"items": [{"a": 1}, {"a": 2}], "next_cursor": "x"}));
         assert_eq!(text.expect("lines"), "{\"a\":1}\n{\"a\":2}\n");
+        let audit =
+            lines(&json!({"task_id": "x", "entries": [{"seq": 1}, {"seq": 2}], "attempts": []}));
+        assert_eq!(audit.expect("lines"), "{\"seq\":1}\n{\"seq\":2}\n");
         let text = lines(&json!({"task_id": "x"}));
         assert_eq!(text.expect("a line"), "{\"task_id\":\"x\"}\n");
     }

@@ -12,6 +12,8 @@ use std::borrow::Cow;
 const GAP: usize = 2;
 /// A column of texts is not cut below this width.
 const NARROWEST: usize = 6;
+/// Room that a column of texts gets, where it needs as much, before spare columns are shown.
+const ROOMY: usize = 24;
 /// What is shown of the id of a task, where there is no room for more.
 const END_OF_ID: usize = 8;
 
@@ -53,9 +55,17 @@ impl Look {
 
     /// A list, or that there is nothing in it.
     fn page(&self, table: &Table) -> Result<String, Exit> {
-        let wanted = self.wanted(&table.heads)?;
+        let mut shown = self.wanted(&table.heads)?;
         let mut text = match (table.rows.is_empty(), table.is_filtered) {
-            (false, _) => self.rows(table, &wanted),
+            (false, _) => {
+                let left_out = self.make_room(table, &mut shown);
+                let mut text = self.rows(table, &shown);
+                if !left_out.is_empty() {
+                    let left_out = left_out.join(", ");
+                    text += &format!("left out at this width: {left_out} (--columns HEADS)\n");
+                }
+                text
+            }
             (true, false) => format!("No {}\n", table.what),
             (true, true) => format!("No {} match\n", table.what),
         };
@@ -67,10 +77,34 @@ impl Look {
         Ok(text)
     }
 
-    /// The rows of a table below its heads, with all columns.
+    /// The rows of a table below its heads, with all columns for which there is room.
     pub(super) fn plain(&self, table: &Table) -> String {
-        let all: Vec<_> = (0..table.heads.len()).collect();
+        let mut all: Vec<_> = (0..table.heads.len()).collect();
+        self.make_room(table, &mut all);
         self.rows(table, &all)
+    }
+
+    /// Takes spare columns away until the others have room. Gives their heads.
+    fn make_room(&self, table: &Table, shown: &mut Vec<usize>) -> Vec<&'static str> {
+        let mut left_out = Vec::new();
+        // Columns that were asked for are all shown.
+        let Some(width) = self.width.filter(|_| self.columns.is_empty()) else {
+            return left_out;
+        };
+        for head in table.spare {
+            let widths = widest(&self.texts(table, shown, Ids::Ends));
+            let floors = floors(table, shown, &widths).into_iter();
+            let least = widths.iter().zip(floors);
+            let least: Vec<_> = least
+                .map(|(&width, floor)| width.min(floor.max(ROOMY)))
+                .collect();
+            if over(&least, width) == 0 {
+                break;
+            }
+            shown.retain(|&at| table.heads[at] != *head);
+            left_out.push(*head);
+        }
+        left_out
     }
 
     /// The places of the columns that are wanted.
@@ -114,16 +148,14 @@ impl Look {
         }
         let column = |at: usize| table.rows.iter().map(move |row| &row[wanted[at]]);
         let mut widths = widest(&rows);
-        let can_shrink: Vec<_> = (0..wanted.len())
-            .map(|at| column(at).all(|cell| matches!(cell, Cell::Text(_) | Cell::Parts(_))))
-            .collect();
+        let floors = floors(table, wanted, &widths);
         let is_number: Vec<_> = (0..wanted.len())
             .map(|at| {
                 let mut cells = column(at).filter(|cell| **cell != Cell::NONE).peekable();
                 cells.peek().is_some() && cells.all(|cell| matches!(cell, Cell::Number(_)))
             })
             .collect();
-        fit(&mut widths, &can_shrink, width);
+        fit(&mut widths, &floors, width);
         let lines = rows.iter().map(|row| {
             let cells = row.iter().zip(&widths).zip(&is_number);
             let cells = cells.map(|((cell, &width), &is_right)| padded(cell, width, is_right));
@@ -181,10 +213,32 @@ fn over(widths: &[usize], width: usize) -> usize {
     (widths.iter().sum::<usize>() + gaps).saturating_sub(width)
 }
 
+/// Below these widths columns are not cut: texts at all, names not, and what follows a name in its cell up to that name.
+fn floors(table: &Table, shown: &[usize], widths: &[usize]) -> Vec<usize> {
+    let of_cell = |cell: &Cell| match cell {
+        Cell::Text(_) => Some(NARROWEST),
+        Cell::Parts(parts) => Some(match parts.first() {
+            // With the sign that something is cut behind it.
+            Some(Cell::Name(name)) => {
+                measure_text_width(&one_line(name)) + usize::from(parts.len() > 1)
+            }
+            _ => NARROWEST,
+        }),
+        _ => None,
+    };
+    let columns = shown.iter().zip(widths);
+    let floor = columns.map(|(&at, &width)| {
+        let mut floors = table.rows.iter().map(|row| of_cell(&row[at]));
+        let floor = floors.try_fold(NARROWEST, |most, floor| Some(most.max(floor?)));
+        floor.unwrap_or(width)
+    });
+    floor.collect()
+}
+
 /// Takes from the widest columns of texts what is too much; the line is cut where that is not enough.
-fn fit(widths: &mut [usize], can_shrink: &[bool], width: usize) {
+fn fit(widths: &mut [usize], floors: &[usize], width: usize) {
     for _ in 0..over(widths, width) {
-        let wide = (0..widths.len()).filter(|&at| can_shrink[at] && widths[at] > NARROWEST);
+        let wide = (0..widths.len()).filter(|&at| widths[at] > floors[at]);
         let Some(at) = wide.max_by_key(|&at| widths[at]) else {
             return;
         };

@@ -5,7 +5,7 @@ use super::task_filter::status;
 use super::times::Since;
 use clap::ArgGroup;
 use counterstep_contracts::bulk::{BulkAction, BulkFilter, BulkRequest};
-use counterstep_contracts::http::FAILURE_CLASSES;
+use counterstep_contracts::cause::FAILURE_CLASSES;
 use counterstep_contracts::{Labels, TaskStatus};
 use counterstep_node::Exit;
 

@@ -3,7 +3,7 @@
 
 use super::idempotency;
 use super::prepared::{Preparation, Prepared};
-use super::submission::{Submission, SubmitError, Submitted, from_commit, replayed};
+use super::submission::{Submission, SubmitError, Submitted, from_commit, invalid, replayed};
 use crate::change::queue_wait::QueueWait;
 use crate::engine::Engine;
 use crate::ports::{CommitError, StoreError};
@@ -50,7 +50,7 @@ enum Place {
 /// and not those of `by`.
 ///
 /// # Errors
-/// [`SubmitError::Store`] where the store does not answer: nothing is known of any of them then, and
+/// [`SubmitError::Invalid`] where the type takes files. [`SubmitError::Store`] where the store does not answer: nothing is known of any of them then, and
 /// the same requests with the same keys tell.
 pub fn submit_all(
     engine: &Engine,
@@ -59,6 +59,10 @@ pub fn submit_all(
     items: Vec<BatchItem>,
 ) -> BoxFuture<'_, Result<Vec<Result<Submitted, SubmitError>>, SubmitError>> {
     Box::pin(async move {
+        if task_type.begins_with_uploads() {
+            let message = "this type takes files and has no batches: submit each request as a form of its own";
+            return Err(invalid("", message).into());
+        }
         let until = engine.ports.clock.monotonic() + INLINE_LIMIT;
         let prepare = |BatchItem {
                            key,

@@ -312,6 +312,24 @@ impl UploadSession {
         .into())
     }
 
+    /// The field from which an upload step without files takes them; empty where it may be one of several. A file is
+    /// tried in each.
+    fn field_of(&mut self, at: usize, request: &Value) -> String {
+        let Ok(name) = FileName::parse("file") else {
+            return String::new();
+        };
+        let names = request.as_object().into_iter().flat_map(Map::keys);
+        let takes = |field: &&String| {
+            let file = arriving(field, name.clone(), "application/octet-stream");
+            self.place_of(&file).is_ok_and(|(place, _)| place == at)
+        };
+        let fields: Vec<_> = names.filter(takes).collect();
+        match fields[..] {
+            [field] => field.clone(),
+            _ => String::new(),
+        }
+    }
+
     /// Checks a request of which more is still to come. A field that is missing may be a file that
     /// comes later, so it is tried with one in its place.
     fn read_partly(

@@ -11,6 +11,7 @@ use crate::record::{DbTime, Failure, StepFailure, StepRow, UNREADABLE};
 use crate::retry_decision::INLINE_LIMIT;
 use crate::task::Probe;
 use crate::waits::LONGEST_WAIT;
+use counterstep_contracts::cause::FailureClass;
 use counterstep_contracts::{Direction, OnExhausted, StepStatus, WaitReason};
 use std::time::Duration;
 
@@ -155,7 +156,7 @@ fn reason_to_give_up(view: &View<'_>) -> Option<(Failure, OnExhausted)> {
     }
     record.is_past_deadline().then(|| {
         let failure = Failure {
-            class: "deadline".to_owned(),
+            class: FailureClass::Deadline.as_str().to_owned(),
             message: "the task ran into its deadline, counted from its submission".to_owned(),
             side: Some(Direction::Forward),
             ..Failure::default()

@@ -2,18 +2,18 @@
 
 use crate::error::{ErrorClass, StepError};
 use counterstep_contracts::Direction;
-use counterstep_contracts::cause::{Cause, Origin};
+use counterstep_contracts::cause::{Cause, FailureClass, Origin};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The class of a failure for which no step gave a reason: too many of the task's hosts were lost.
-pub(crate) const LOST: &str = "lost";
+pub(crate) const LOST: &str = FailureClass::Lost.as_str();
 
 /// The class of a failure that leaves it unknown whether a step happened.
-pub(crate) const IN_DOUBT: &str = "in_doubt";
+pub(crate) const IN_DOUBT: &str = FailureClass::InDoubt.as_str();
 
 /// The class of a failure of rows: of the task itself, or of one whose response a step waits for.
-pub(crate) const UNREADABLE: &str = "unreadable";
+pub(crate) const UNREADABLE: &str = FailureClass::Unreadable.as_str();
 
 /// Why a task did not complete. A list looks for a class before the message, and for a text behind it: the
 /// order of the fields counts.
@@ -22,7 +22,7 @@ pub struct Failure {
     /// The step that gave up, where one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// An error class, or `deadline`, `in_doubt`, `lost`, `quarantined`.
+    /// The name of a [`FailureClass`].
     pub class: String,
     /// For people.
     pub message: String,

@@ -16,14 +16,21 @@ pub type ReadOutputFn = fn(Value) -> Result<Value, RequestError>;
 
 /// Why a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message} at `{pointer}`")]
+#[error("{message}{}", at(.pointer))]
 pub struct RequestError {
-    /// JSON path of the culprit; `.` for the whole.
+    /// JSON path of the culprit; `.` for the whole; empty where it is not known.
     pub pointer: String,
     /// What was wrong and what was expected.
     pub message: String,
     /// The field of the whole that is missing, where that is what was wrong.
     pub missing: Option<&'static str>,
+}
+
+fn at(pointer: &str) -> String {
+    match pointer {
+        "" => String::new(),
+        pointer => format!(" at `{pointer}`"),
+    }
 }
 
 impl RequestError {

@@ -52,6 +52,30 @@ impl Post {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+struct Pair {
+    left: Vec<UploadedFile>,
+    right: Vec<UploadedFile>,
+    note: String,
+}
+
+struct PostPair;
+
+#[distributed_task(name = "PostPair", queue = "post")]
+impl PostPair {
+    type Request = Pair;
+    type Response = u32;
+
+    #[step(1, host = "api")]
+    fn take_in(req: &Pair) -> UploadMany {
+        UploadMany::to("parcels", req.left.iter().chain(&req.right))
+    }
+
+    fn respond(take_in: &StoredFiles) -> u32 {
+        u32::try_from(take_in.len()).unwrap_or(u32::MAX)
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
 struct Letter {
     text: String,
 }
@@ -205,6 +229,29 @@ async fn whatever_a_hint_says_a_repetition_gets_the_first_answer_and_stores_noth
             "{case}: a repetition stores nothing"
         );
     }
+}
+
+#[tokio::test]
+async fn a_request_without_a_file_is_refused_at_the_field_that_takes_one() {
+    let refused = async |registry, body| {
+        let site = Harness::embedded(registry).start().await;
+        let task_type = *site.engine.registry.iter().next().expect("a task type");
+        let session = UploadSession::begin(&site.engine, task_type, under_key()).await;
+        let mut session = session.expect("it begins");
+        session.body(body).expect("a request");
+        let refused = session.submit().await;
+        session.abandon("the test's request failed").await;
+        match refused {
+            Err(SubmitError::Invalid(error)) => error,
+            other => panic!("{other:?}"),
+        }
+    };
+    let error = refused(only::<Post>(), json!({"note": "a"})).await;
+    assert_eq!(error.to_string(), "send at least one file at `files`");
+    // It may be either field.
+    let body = json!({"left": [], "right": [], "note": "a"});
+    let error = refused(only::<PostPair>(), body).await;
+    assert_eq!(error.to_string(), "send at least one file");
 }
 
 #[tokio::test(flavor = "multi_thread")]

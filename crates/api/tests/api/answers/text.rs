@@ -188,10 +188,10 @@ fn token(rest: &str) -> Option<(usize, &'static str)> {
     if fits("127.0.0.1:9") {
         return Some((while_in(".:"), "ADDRESS"));
     }
-    if fits("since 9") {
-        let end = 6 + rest[6..].find(|it: char| !it.is_ascii_alphanumeric())?;
-        let is_duration = rest[..end].ends_with('s');
-        return is_duration.then_some((end, "since A MOMENT"));
+    const WAITED: &str = "waited for a person for ";
+    if let Some(time) = rest.strip_prefix(WAITED) {
+        let end = WAITED.len() + time.find(':')?;
+        return Some((end, "waited for a person for A MOMENT"));
     }
     let word = &rest[..while_in("")];
     let is_hex = word.bytes().all(|it| it.is_ascii_hexdigit());

@@ -4,11 +4,9 @@ use crate::change::{Author, ChangeError};
 use crate::engine::Engine;
 use crate::ports::Signal;
 use crate::record::Failure;
+use counterstep_contracts::cause::FailureClass;
 use counterstep_contracts::{Direction, TaskId, TaskStatus};
 use serde_json::json;
-
-/// The class of the failure of such a task.
-const REPLACED: &str = "replaced";
 
 /// Asks a task to cancel, since this newer one takes its place. One that has ended meanwhile, is asked already, or
 /// cannot be read is left alone: the newer one must not wait for it to be repaired.
@@ -45,7 +43,7 @@ pub(crate) async fn give_way(engine: &Engine, task: TaskId, by: TaskId) -> Resul
         let stopping = draft.cancel(None)?;
         draft.add_detail("replaced_by", json!(by));
         draft.task_mut().failure = Some(Failure {
-            class: REPLACED.to_owned(),
+            class: FailureClass::Replaced.as_str().to_owned(),
             message: format!(
                 "task {by}, which was submitted later with the same key, has its place"
             ),

@@ -110,6 +110,12 @@ impl UploadSession {
             }) {
                 return Err(invalid(".", MOVED).into());
             }
+            for (at, upload) in &uploads {
+                if upload.sources.is_empty() && !upload.may_be_empty && !self.keeps(*at) {
+                    let field = self.field_of(*at, &request);
+                    return Err(invalid(&field, "send at least one file").into());
+                }
+            }
             let mut received = uploads
                 .iter()
                 .filter(|(at, _)| !self.keeps(*at))
@@ -302,7 +308,6 @@ impl UploadSession {
 
     /// The output of an upload step whose files have arrived.
     fn outputs_of(&self, at: usize, upload: &Upload) -> Result<Received, SubmitError> {
-        let step = self.task_type.decl.steps[at].name;
         let mut files = Vec::with_capacity(upload.sources.len());
         for (source, name) in &upload.sources {
             let FileSource::Request(file) = source else {
@@ -333,16 +338,13 @@ impl UploadSession {
                     .clone(),
             });
         }
-        if files.is_empty() && !upload.may_be_empty {
-            return Err(invalid(step, "send at least one file").into());
-        }
         let has_intent = self.received.contains_key(&at);
         let output = if upload.many {
             Some(json!(StoredFiles(files)))
         } else {
             files.pop().map(|file| json!(file))
         };
-        let output = output.ok_or_else(|| invalid(step, "send one file"))?;
+        let output = output.ok_or_else(|| invalid("", "send one file"))?;
         Ok(Received {
             at,
             output,

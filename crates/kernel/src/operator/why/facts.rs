@@ -2,7 +2,7 @@
 //! must not read anything.
 
 use super::evidence::Surroundings;
-use super::reason::reason;
+use super::reason::{lasted, reason};
 use super::takers::Takers;
 use crate::admission::isolation::most_tasks;
 use crate::operator::moves;
@@ -12,7 +12,6 @@ use crate::task::{Registry, TaskType};
 use crate::times::rfc3339;
 use crate::turn::likely_next;
 use counterstep_contracts::operator::{OperatorMove, WhyCode, WhyReason};
-use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::{QueueName, TaskStatus, WaitReason};
 
 /// A reason, and what ends it.
@@ -143,11 +142,13 @@ impl<'a> Facts<'a> {
     /// How many of those that take it, and how old that is.
     pub(super) fn of_takers(&self, seen: &[&WorkerSeen]) -> String {
         let ages = seen.iter().map(|seen| self.takers.age(seen)).max();
+        let oldest = ages.unwrap_or_default();
+        let most = if oldest.is_zero() { "" } else { "at most " };
         format!(
-            "{} of {} processes that take it (as seen at most {} ago)",
+            "{} of {} processes that take it (as seen {most}{} ago)",
             seen.len(),
             self.takers.fresh.len(),
-            format_duration(ages.unwrap_or_default())
+            lasted(oldest)
         )
     }
 

@@ -3,7 +3,7 @@
 
 use super::evidence::{Surroundings, still_unknown};
 use super::facts::Found;
-use super::reason::{reason, steps};
+use super::reason::{lasted, reason, steps};
 use crate::operator::moves::reconcile;
 use crate::ports::{WorkerSeen, Workers};
 use crate::record::{DbTime, TaskRecord};
@@ -138,7 +138,7 @@ fn reconcilers(workers: Option<&Workers>) -> String {
 }
 
 fn became_of(known: &Workers, seen: &WorkerSeen) -> String {
-    let ago = |at: DbTime| format_duration(Duration::from_secs(known.now.after(at).as_secs()));
+    let ago = |at: DbTime| lasted(known.now.after(at));
     let (machine, ago) = (&seen.row.machine, ago(seen.seen_at));
     match seen.state(known.now) {
         WorkerState::Alive if !seen.is_fresh(known.now) => {

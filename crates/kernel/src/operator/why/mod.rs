@@ -23,7 +23,7 @@ pub use unreadable::why_unreadable;
 
 use self::facts::{Facts, Found};
 use self::lease_owner::held;
-use self::reason::{reason, steps};
+use self::reason::{lasted, reason, steps};
 use self::takers::takers;
 use crate::dead_letters::group_of;
 use crate::operator::moves::moves;
@@ -175,16 +175,8 @@ fn errors_of(record: &TaskRecord, of: impl Fn(StepStatus) -> bool) -> String {
     format!(" ({})", said.join("; "))
 }
 
-/// Whole seconds: the rest is of no use to a person.
-fn age(record: &TaskRecord, since: DbTime) -> Duration {
-    Duration::from_secs(record.now.after(since).as_secs())
-}
-
 fn cancel(record: &TaskRecord, at: DbTime) -> WhyReason {
-    let detail = format!(
-        "a cancel was accepted {} ago",
-        format_duration(age(record, at))
-    );
+    let detail = format!("a cancel was accepted {} ago", lasted(record.now.after(at)));
     reason(WhyCode::CancelRequested, detail)
 }
 
@@ -316,7 +308,7 @@ fn unclaimed(facts: &Facts<'_>) -> Found {
     let ready = task
         .due_at
         .map_or(task.updated_at, |due| due.max(task.updated_at));
-    let since = age(record, ready);
+    let since = record.now.after(ready);
     let hosts = format!("{} host", task.host);
     let is_late = since >= LONG;
     let is_backlog = QueueName(task.queue.clone()) == queue.backlog();
@@ -326,7 +318,7 @@ fn unclaimed(facts: &Facts<'_>) -> Found {
              and knows {} version {}, and has it a free slot? Its message may be lost, or another process hold its lock for up to a third \
              of a lease, which is stored nowhere: polling finds it, and a reconciler offers it anew",
             queue,
-            format_duration(since),
+            lasted(since),
             task.task_type,
             task.version
         );
@@ -375,7 +367,7 @@ fn parked(record: &TaskRecord) -> WhyReason {
         .failure
         .as_ref()
         .map_or_else(String::new, |failure| format!(" ({})", failure.message));
-    let since = format_duration(age(record, task.updated_at));
+    let time = lasted(record.now.after(task.updated_at));
     let (concerned, detail) = if task.status == TaskStatus::CompensationFailed {
         let failed = steps(record, |status| status == StepStatus::CompensationFailed);
         let errors: Vec<String> = record
@@ -399,7 +391,7 @@ fn parked(record: &TaskRecord) -> WhyReason {
         };
         (
             failed,
-            format!("for a person, since {since}: an undo gave up: {what}"),
+            format!("it has waited for a person for {time}: an undo gave up: {what}"),
         )
     } else {
         let failed = steps(record, |status| {
@@ -407,7 +399,7 @@ fn parked(record: &TaskRecord) -> WhyReason {
         });
         (
             failed,
-            format!("for a person, since {since}: it gave up{failure}"),
+            format!("it has waited for a person for {time}: it gave up{failure}"),
         )
     };
     WhyReason {

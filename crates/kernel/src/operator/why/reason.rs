@@ -3,6 +3,16 @@
 use crate::record::TaskRecord;
 use counterstep_contracts::StepStatus;
 use counterstep_contracts::operator::{OperatorMove, Why, WhyCode, WhyReason};
+use counterstep_contracts::retry::format_duration;
+use std::time::Duration;
+
+/// How long it has been so, in whole seconds: the rest is of no use to a person.
+pub(super) fn lasted(time: Duration) -> String {
+    match time.as_secs() {
+        0 => "less than a second".to_owned(),
+        seconds => format_duration(Duration::from_secs(seconds)),
+    }
+}
 
 pub(super) fn reason(code: WhyCode, detail: String) -> WhyReason {
     WhyReason {

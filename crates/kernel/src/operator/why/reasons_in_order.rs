@@ -5,7 +5,7 @@ use super::broker_faults::{broker, consumer};
 use super::evidence::still_unknown;
 use super::facts::{Facts, Found};
 use super::key_place::place;
-use super::reason::reason;
+use super::reason::{lasted, reason};
 use super::step_gates::{breaker, limit};
 use super::takers::takers;
 use crate::operator::moves::{resume_queue, resume_workers};
@@ -50,7 +50,7 @@ fn queue_paused(facts: &Facts<'_>) -> Option<Found> {
     if !facts.waits_for_a_claim() {
         return None;
     }
-    let since = format_duration(Duration::from_secs(now.after(pause.since).as_secs()));
+    let since = lasted(now.after(pause.since));
     let detail = format!(
         "its queue `{queue}` has been paused for {since}: {}; a few seconds after it is resumed it is claimed",
         pause.reason()
@@ -105,7 +105,7 @@ fn no_host(facts: &Facts<'_>) -> Option<Found> {
             format!(
                 "no process that takes it is known to be alive: those that took it were stopped, {} last, {} ago; {needs}",
                 last.row.id,
-                format_duration(takers.age(last))
+                lasted(takers.age(last))
             ),
         ),
         None => (
@@ -146,13 +146,13 @@ fn workers_paused(facts: &Facts<'_>) -> Option<Found> {
     let (first, pause) = seen
         .iter()
         .find_map(|seen| Some((*seen, facts.around.paused_workers.of(seen)?)))?;
-    let since = facts.record.now.after(pause.since).as_secs();
+    let since = facts.record.now.after(pause.since);
     let detail = format!(
         "{} are paused; those of the role {} on {} have been for {}: {}",
         facts.of_takers(&seen),
         first.role(),
         first.row.machine,
-        format_duration(Duration::from_secs(since)),
+        lasted(since),
         pause.reason()
     );
     let resume = resume_workers(&first.row.machine, first.role());

@@ -1,10 +1,10 @@
 //! Which processes take a task that waits for one, as they have said of themselves. Reads; decides nothing.
 
 use super::evidence::{Surroundings, still_unknown};
+use super::reason::lasted;
 use crate::ports::{KnownType, WorkerSeen, Workers};
 use crate::record::{TaskRecord, TaskRow};
 use counterstep_contracts::QueueName;
-use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::workers::WorkerState;
 use std::time::Duration;
 
@@ -116,7 +116,7 @@ pub(super) fn takers(record: &TaskRecord, around: &Surroundings) -> String {
         }
     };
     if let Some(last) = takers.silent.iter().map(|seen| takers.age(seen)).min() {
-        let ago = format_duration(last);
+        let ago = lasted(last);
         text += &match takers.silent.len() {
             1 => format!("; 1 that takes it has missed a refresh and may be gone: seen {ago} ago"),
             count => {

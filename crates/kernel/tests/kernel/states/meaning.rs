@@ -35,7 +35,8 @@ pub(super) const fn of_a_step(status: StepStatus) -> &'static str {
         StepStatus::Pending => "Not started, or to be made again because its scratch is gone.",
         StepStatus::Running => "An attempt is open under the current epoch.",
         StepStatus::Waiting => {
-            "Between two attempts, or for a timer, a signal or tasks that it has submitted."
+            "Between two attempts, or for a timer, a signal or tasks that it has submitted. In a task that has ended: so it was \
+             when the task was cancelled or failed, and there was nothing of it to undo."
         }
         StepStatus::Completed => "Its one output is committed.",
         StepStatus::Skipped => "Its condition said no.",

@@ -19,7 +19,6 @@ use crate::page_request::PageRequest;
 use crate::picture;
 use actix_web::HttpRequest;
 use actix_web::dev::Payload;
-use actix_web::http::Method;
 use actix_web::http::header::{IF_NONE_MATCH, IF_RANGE, RANGE};
 use counterstep_contracts::http::{AuditTrail, Payloads};
 use maud::{Markup, html};
@@ -147,5 +146,6 @@ pub(crate) async fn file(request: HttpRequest) -> Answer {
         }
     }
     let path = format!("/api/tasks/{id}/result/{place}");
-    visit.call(Method::GET, &path, headers, Payload::None).await
+    let method = request.method().clone();
+    visit.call(method, &path, headers, Payload::None).await
 }
