@@ -8,6 +8,7 @@ mod deny;
 mod dependencies;
 mod dist;
 mod examples;
+mod guards;
 mod llms;
 mod machine;
 mod mutants;
@@ -31,6 +32,7 @@ cargo xtask chaos [--seed N] [--minutes N] [--clients N] [--program PATH]
                             run tasks on real servers while faults strike, then check every promise on every task
 cargo xtask simulate [--seeds N] [--from N] [--seconds N]
                             run whole installations in memory, one a seed, and check every promise after each change
+cargo xtask guards [FILTER] take away one named guard at a time, and run the simulation, which has to notice
 cargo xtask mutants [FILTER]
                             change one decision at a time, as tests/mutants says, and run the test that has to notice
 cargo xtask examples        build and test the programs in examples/, with the versions of the workspace
@@ -55,6 +57,8 @@ fn main() -> ExitCode {
         ["chaos", arguments @ ..] => chaos::run(arguments),
         ["simulate", arguments @ ..] => simulate::run(arguments),
         ["tidy"] => tidy::run(),
+        ["guards"] => guards::run(None),
+        ["guards", filter] if !filter.starts_with('-') => guards::run(Some(filter)),
         ["mutants"] => mutants::run(None),
         ["mutants", filter] if !filter.starts_with('-') => mutants::run(Some(filter)),
         ["examples"] => examples::run(),

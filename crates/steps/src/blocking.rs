@@ -80,6 +80,7 @@ impl Stop {
 
     async fn stopped(&self) -> io::Error {
         tokio::select! {
+            biased;
             _ = self.cancel.cancelled() => {}
             () = self.dropped.cancelled() => {}
         }

@@ -2,6 +2,7 @@
 //! process, or an upload that hangs past its time limit, from overwriting a fixed one.
 
 use crate::error::{StepError, StepResult};
+use crate::guard;
 use counterstep_contracts::{Attempt, Epoch, TaskId, Tenant};
 
 /// `t/{tenant}/{task}/`: everything that a task ever stored.
@@ -25,6 +26,9 @@ pub fn attempt_prefix(
     epoch: Epoch,
     attempt: Attempt,
 ) -> String {
+    if guard!("attempt in keys", false) {
+        return format!("t/{tenant}/{task}/{step}/e1.1/");
+    }
     format!("t/{tenant}/{task}/{step}/e{epoch}.{attempt}/")
 }
 

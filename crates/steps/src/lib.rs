@@ -17,6 +17,8 @@ pub mod context;
 pub mod declare;
 pub mod digest;
 pub mod error;
+#[doc(hidden)]
+pub mod guards;
 mod json;
 pub mod keys;
 pub mod log;

@@ -13,6 +13,7 @@ mod map;
 mod markdown;
 mod mutants;
 mod packages;
+mod selects;
 mod sleeps;
 mod sources;
 mod violation;
@@ -31,6 +32,7 @@ fn check() -> Found {
     found.extend(map::check()?);
     found.extend(links::check(&files)?);
     found.extend(words::check(&files)?);
+    found.extend(selects::check(&files)?);
     found.extend(sleeps::check(&files)?);
     found.extend(mutants::check(&files)?);
     found.extend(blocks::check(&files)?);

@@ -8,6 +8,7 @@ use counterstep_kernel::change::transition::{
     Guard, IdempotencyWrite, LeaseChange, ReceiveWrite, TaskWrite, Time, Transition,
 };
 use counterstep_kernel::ports::CommitError;
+use counterstep_steps::guard;
 use diesel::SqliteConnection;
 
 /// Writes everything, or says why nothing was.
@@ -223,7 +224,8 @@ fn write_idempotency(
         ),
     };
     let own = task.to_string();
-    if idempotency::task_of(connection, tenant, key, now)?.is_some_and(|task| task != own) {
+    let other = idempotency::task_of(connection, tenant, key, now)?;
+    if !guard!("key of no other task", other.is_none_or(|task| task == own)) {
         return Err(CommitError::KeyTaken.into());
     }
     let (fingerprint, answer) = finished.unzip();

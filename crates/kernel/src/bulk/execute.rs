@@ -65,8 +65,9 @@ pub async fn serve(engine: Engine, shutdown: CancelToken) {
             }
         };
         tokio::select! {
-            () = engine.ports.clock.sleep(pause) => {}
+            biased;
             _ = shutdown.cancelled() => {}
+            () = engine.ports.clock.sleep(pause) => {}
             // There may be more to do of it.
             Some(()) = slices.next() => {}
         }

@@ -37,6 +37,7 @@ use crate::plan;
 use crate::record::{AuditEntry, DbTime, StepRow, TaskRecord};
 use crate::saga::{self, Event, Illegal, State, StepEvent};
 use counterstep_contracts::{Attempt, ChangeId, Epoch, Rev, TaskDecl, TaskStatus};
+use counterstep_steps::guard;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -182,7 +183,7 @@ impl Draft {
         let status = exists.then_some(self.record.task.status);
         let state = State {
             status,
-            cancel_requested: self.is_cancel_requested(),
+            cancel_requested: self.is_cancel_requested() && !guard!("accepted cancel", false),
             is_child: self.record.task.parent.is_some(),
             steps: &states,
         };

@@ -7,6 +7,7 @@ use crate::host::lost_hosts::{self, Loss};
 use crate::record::{Failure, LOST, UndoGoal};
 use crate::saga::{Illegal, LifecycleEvent};
 use counterstep_contracts::{Direction, OnLost, Outcome, StepStatus, TaskStatus};
+use counterstep_steps::guard;
 use serde_json::json;
 
 impl Draft {
@@ -42,7 +43,7 @@ impl Draft {
     pub(super) fn close_older_attempts(&mut self) -> Result<(), Illegal> {
         const WHY: &str = "the lease under which it ran was lost";
         for at in 0..self.record().steps.len() {
-            if !self.step(at).attempt_open {
+            if !self.step(at).attempt_open || guard!("attempts of a lost host", false) {
                 continue;
             }
             match self.step(at).status {
@@ -82,7 +83,7 @@ impl Draft {
             && self.is_cancel_requested()
             && crate::plan::undo_order(self.decl(), &self.record().steps).is_empty();
         let for_good = self.decl().on_lost == OnLost::Fail && self.status() == TaskStatus::Running;
-        if only_stops || (count <= bound && !for_good) {
+        if only_stops || (guard!("bound of recoveries", count <= bound) && !for_good) {
             return Ok(());
         }
         let left = self.record().task.clone();

@@ -26,6 +26,7 @@ use crate::turn::{Offer, TurnEnd, turn_for};
 use crate::workers::registration::Part;
 use crate::workers::worker_registry;
 use counterstep_contracts::{Host, QueueName};
+use counterstep_steps::guard;
 use due::{run_due, take_due};
 use futures::future::{BoxFuture, Either, join_all, select};
 use std::sync::Arc;
@@ -290,6 +291,9 @@ async fn run_delivery(
         Err(poison) => return keep_poison(&engine, &tag, queue, poison).await,
     };
     let task = message.task;
+    if guard!("ack behind the turn", false) {
+        let _ = engine.ports.queue.settle(&tag, Settle::Ack).await;
+    }
     let runs = worker_registry::runs(&engine, task);
     let running = turn_for(
         &engine,

@@ -86,9 +86,10 @@ pub async fn serve(engine: Engine, webhooks: Webhooks, shutdown: CancelToken) {
         let mut has_waited = false;
         while !(is_woken && has_waited) {
             tokio::select! {
+                biased;
+                _ = shutdown.cancelled() => break,
                 () = &mut pause => break,
                 () = &mut least => has_waited = true,
-                _ = shutdown.cancelled() => break,
                 signal = signals.next(), if !is_woken => match signal {
                     Some(Signal::Rests(_)) => is_woken = true,
                     Some(_) => {}

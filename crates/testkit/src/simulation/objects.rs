@@ -165,6 +165,7 @@ impl Objects for ObjectLink {
     }
 
     async fn delete_prefix(&self, prefix: &str) -> Result<u64, ObjectError> {
+        self.link.world.check_deleted(prefix).await;
         let (bucket, of) = (self.bucket.clone(), prefix.to_owned());
         let removed = self.change("delete prefix", move || bucket.remove_prefix(&of));
         let removed = removed.await?;

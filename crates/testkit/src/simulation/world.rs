@@ -11,7 +11,9 @@ use counterstep_adapters::sqlite::{MachineClock, SqliteOptions, SqliteStore};
 use counterstep_contracts::TaskId;
 use counterstep_kernel::change::transition::{Guard, LeaseChange, Transition};
 use counterstep_kernel::ports::{CommitError, Committed, Storage, Store, StoreError};
+use counterstep_kernel::record::{AttemptMark, Intention};
 use counterstep_steps::Registry;
+use counterstep_steps::keys::ObjectKey;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -344,6 +346,34 @@ impl World {
         };
         for broken in invariants::broken(of.decl, &record, &history) {
             self.watch.fails(format!("{broken} (task {task})"));
+        }
+    }
+
+    /// 4: objects of an attempt are deleted once no success can keep them.
+    pub(super) async fn check_deleted(&self, prefix: &str) {
+        let Some(key) = ObjectKey::parse(&format!("{prefix}0")) else {
+            return;
+        };
+        let Ok(Some(record)) = self.store.load(key.task).await else {
+            return;
+        };
+        let is_it = |mark: &&AttemptMark| {
+            let step = record.steps.iter().find(|row| row.no == mark.step);
+            step.is_some_and(|row| row.name == key.step)
+                && (mark.epoch, mark.attempt) == (key.epoch, key.attempt)
+        };
+        let may_be_kept = |mark: &&AttemptMark| match mark.objects {
+            Intention::Kept => true,
+            // One that has ended keeps nothing any more.
+            Intention::Open => mark.runs,
+            Intention::Condemned | Intention::Swept => false,
+        };
+        let mark = record.marks.iter().find(is_it);
+        if let Some(mark) = mark.filter(may_be_kept) {
+            self.watch.fails(format!(
+                "4: {prefix} is deleted, and its objects are {:?}",
+                mark.objects
+            ));
         }
     }
 

@@ -76,8 +76,8 @@ fn set(name: &str, default: u64) -> u64 {
 fn nothing_breaks_whatever_goes_wrong() {
     let seeds = simulation()
         .from(set("SIMULATE_FROM", 1))
-        .seeds(set("SIMULATE_SEEDS", 100))
-        .within(Duration::from_secs(set("SIMULATE_SECONDS", 60)));
+        .seeds(set("SIMULATE_SEEDS", 200))
+        .within(Duration::from_secs(set("SIMULATE_SECONDS", 30)));
     let began = std::time::Instant::now();
     let outcomes = seeds.check();
     let took = began.elapsed();

@@ -96,8 +96,9 @@ impl KeyCache {
             }
         };
         tokio::select! {
-            () = reading => {}
+            biased;
             _ = shutdown.cancelled() => {}
+            () = reading => {}
         }
     }
 
