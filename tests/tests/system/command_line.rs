@@ -494,8 +494,13 @@ fn a_version_names_the_commit_and_completions_name_the_commands() {
     for shell in ["bash", "zsh", "fish"] {
         let script = run(place.path(), &["completions", shell]);
         assert!(
-            script.assert_code(0).stdout.contains("dead-letters"),
+            script.assert_code(0).stdout.contains("complete"),
             "{script:#?}"
+        );
+        let answer = run(place.path(), &["complete", shell, "--", "dead"]);
+        assert!(
+            answer.assert_code(0).stdout.starts_with("dead-letters"),
+            "{answer:#?}"
         );
     }
     run(place.path(), &["completions", "no-such-shell"]).assert_code(2);
@@ -514,6 +519,8 @@ fn a_profile_names_a_server_and_a_flag_comes_before_it() {
     let listed = here(&["profile", "list"]);
     listed.assert_code(0);
     assert!(listed.stdout.contains(served.api.url()), "{listed:#?}");
+    let completed = here(&["complete", "bash", "--", "queues", "list", "--profile", "h"]);
+    assert_eq!(completed.assert_code(0).stdout, "here\n");
     here(&["queues", "list", "--profile", "away"])
         .assert_code(78)
         .assert_says("it has here");

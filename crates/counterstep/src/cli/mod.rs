@@ -3,6 +3,7 @@
 mod audit;
 mod bulk;
 mod check_deploy;
+mod complete;
 mod dead_letters;
 mod demo;
 mod deploy;
@@ -158,7 +159,16 @@ enum Command {
     /// Print a script with which a shell completes the commands and flags of this program
     Completions {
         /// The shell
-        shell: clap_complete::Shell,
+        shell: complete::Shell,
+    },
+    /// Print what may come next, for the script of a shell
+    #[command(hide = true)]
+    Complete {
+        /// The shell
+        shell: complete::Shell,
+        /// The words behind the program's name, up to the one that is typed
+        #[arg(last = true)]
+        words: Vec<String>,
     },
     /// Write a man page of each command of this program
     Man {
@@ -249,12 +259,8 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
         | Command::Queues(_)
         | Command::Breakers(_)
         | Command::Limits(_) => Err(Exit::usage("expected a command")),
-        Command::Completions { shell } => {
-            // Not to standard output at once: `generate` panics on a closed pipe.
-            let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut whole.clone(), program, &mut script);
-            print(&String::from_utf8_lossy(&script))
-        }
+        Command::Completions { shell } => print(&complete::script(*shell, program)),
+        Command::Complete { shell, words } => print(&complete::answer(*shell, whole, words)),
         Command::Man { folder } => man::main(whole, program, folder),
     };
     exit::report(program, result)
