@@ -27,6 +27,11 @@ const SOURCES: &[(&str, &str)] = &[
 const COMMANDS: &str = "crates/counterstep/src/cli/";
 const VIEWS: &str = "crates/contracts/src/http.rs";
 
+/// Beside the sources are scripts of shells.
+fn is_of_commands(file: &str) -> bool {
+    file.starts_with(COMMANDS) && file.ends_with(".rs")
+}
+
 /// Plain English, and words of HTTP: they mean here what they mean everywhere.
 const PLAIN: &str = "
     authorization blocked close create forbidden off revoke unauthenticated
@@ -47,7 +52,7 @@ pub(super) fn check(files: &[String]) -> Found {
     }
     for file in files
         .iter()
-        .filter(|file| file.starts_with(COMMANDS) || *file == VIEWS)
+        .filter(|file| is_of_commands(file) || *file == VIEWS)
     {
         let names = names(&tree::text(file)?)?;
         found.extend(names.iter().map(String::as_str).flat_map(missing(&known)));
