@@ -14,6 +14,8 @@ use crate::query::DeclaredQuery;
 use actix_web::http::Method;
 use actix_web::{HttpRequest, Route, web};
 use counterstep_contracts::access::Role;
+#[cfg(feature = "ui")]
+use counterstep_contracts::operation::Declared;
 use counterstep_contracts::operation::{Access, Verb};
 use counterstep_operations::{ALL, Running};
 use counterstep_steps::Registry;
@@ -195,6 +197,16 @@ impl Table {
     /// All routes.
     pub(crate) fn routes(&self) -> impl Iterator<Item = RouteView> {
         self.endpoints().map(RouteView::from)
+    }
+
+    /// The declared operations among them.
+    #[cfg(feature = "ui")]
+    pub(crate) fn declared(&self) -> Vec<Declared> {
+        let of = |endpoint: &Endpoint| match endpoint.to {
+            To::Operation(it) => Some(it.declared),
+            To::Handler(_) => None,
+        };
+        self.endpoints().filter_map(of).collect()
     }
 
     /// The rows, as the document takes them.
