@@ -33,6 +33,7 @@ mod system {
     mod mcp;
     mod metrics;
     mod new_program;
+    mod one_operation;
     mod openapi;
     mod operators;
     mod orders;

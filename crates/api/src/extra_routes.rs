@@ -8,14 +8,26 @@ use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::middleware::{Next, from_fn};
 use actix_web::web::ServiceConfig;
 use actix_web::{Error, web};
+use counterstep_operations::{ALL, Running};
 use std::fmt;
 use std::sync::Arc;
 
 /// Routes and metrics of a program's own; by default none.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Beside {
     routes: Option<Adds<ServiceConfig>>,
     metrics: Option<Adds<String>>,
+    pub(crate) operations: &'static [Running],
+}
+
+impl Default for Beside {
+    fn default() -> Self {
+        Self {
+            routes: None,
+            metrics: None,
+            operations: ALL,
+        }
+    }
 }
 
 /// Code of the program that adds to what there is.
@@ -26,6 +38,7 @@ impl fmt::Debug for Beside {
         f.debug_struct("Beside")
             .field("routes", &self.routes.is_some())
             .field("metrics", &self.metrics.is_some())
+            .field("operations", &self.operations)
             .finish()
     }
 }
@@ -44,6 +57,14 @@ impl Beside {
     #[must_use]
     pub fn metrics(mut self, write: impl Fn(&mut String) + Send + Sync + 'static) -> Self {
         self.metrics = Some(Arc::new(write));
+        self
+    }
+
+    /// The interface answers these operations, and not those of the product alone.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn operations(mut self, operations: &'static [Running]) -> Self {
+        self.operations = operations;
         self
     }
 

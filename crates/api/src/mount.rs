@@ -9,7 +9,6 @@ use actix_web::dev::HttpServiceFactory;
 use actix_web::middleware::from_fn;
 use actix_web::web;
 use counterstep_kernel::Engine;
-use counterstep_operations::ALL;
 use counterstep_steps::CancelToken;
 
 /// The HTTP interface, to be mounted in an actix-web server. Clones are one interface.
@@ -32,9 +31,10 @@ impl MountedApi {
             metrics_listener: None,
             ..settings
         };
+        let table = web::Data::new(Table::of(settings.beside.operations));
         Self {
             api: web::Data::new(Api::new(engine, settings, shutdown)),
-            table: web::Data::new(Table::of(ALL)),
+            table,
         }
     }
 

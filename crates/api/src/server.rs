@@ -9,7 +9,6 @@ use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer, web};
 use counterstep_kernel::Engine;
 use counterstep_node::metrics::{self, Probes, Source};
-use counterstep_operations::ALL;
 use counterstep_steps::{CancelReason, CancelToken};
 use futures::future::BoxFuture;
 use futures::future::{Either, join, select};
@@ -45,8 +44,8 @@ pub fn serve(
             settings.head_timeout,
             settings.keep_alive,
         );
+        let table = web::Data::new(Table::of(settings.beside.operations));
         let api = web::Data::new(Api::new(engine, settings, shutdown.clone()));
-        let table = web::Data::new(Table::of(ALL));
         let state = api.clone();
         let server = HttpServer::new(move || {
             App::new()

@@ -32,6 +32,7 @@ pub(crate) fn configure(
             AuthSettings::Jwt(_) => SignIn::Token,
         },
         address: |request| address(request, ""),
+        operations: table.declared(),
     };
     let pages = |config: &mut ServiceConfig| counterstep_ui::configure(config, ui);
     let scope = web::scope(counterstep_ui::PATH);

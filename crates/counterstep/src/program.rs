@@ -4,6 +4,7 @@ use crate::cli;
 use clap::{ArgMatches, Command};
 use counterstep_api::Beside;
 use counterstep_node::Exit;
+use counterstep_operations::Running;
 use counterstep_steps::Registry;
 use std::fmt;
 use std::process::ExitCode;
@@ -14,6 +15,7 @@ pub struct Program {
     registry: Registry,
     beside: Beside,
     own: OwnCommands,
+    operations: &'static [Running],
 }
 
 impl Program {
@@ -24,6 +26,7 @@ impl Program {
             registry,
             beside: Beside::default(),
             own: OwnCommands::default(),
+            operations: counterstep_operations::ALL,
         }
     }
 
@@ -54,10 +57,19 @@ impl Program {
         self
     }
 
+    /// With these operations in place of the product's: as routes with their roles, in the document, as commands, forms and tools. For
+    /// tests, which add one to the product's.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn operations(mut self, operations: &'static [Running]) -> Self {
+        self.operations = operations;
+        self
+    }
+
     /// Does what the command line says.
     #[must_use]
     pub fn main(self) -> ExitCode {
-        cli::run(self.registry, self.beside, self.own)
+        cli::run(self.registry, self.beside, self.own, self.operations)
     }
 }
 

@@ -30,6 +30,6 @@ use actix_web::web::{Data, ServiceConfig};
 
 /// Adds the pages to a scope at [`PATH`].
 pub fn configure(config: &mut ServiceConfig, ui: Ui) {
+    routes::configure(config, &ui.operations);
     config.app_data(Data::new(ui));
-    config.configure(routes::configure);
 }

@@ -380,6 +380,7 @@ mod tests {
             api: Rc::new(Answers(status)),
             sign_in: SignIn::None,
             address: |_| String::new(),
+            operations: Vec::new(),
         });
         let request = TestRequest::default().app_data(ui).to_http_request();
         let times = Rc::new(Cell::new(0));

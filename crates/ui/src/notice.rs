@@ -21,6 +21,7 @@ const NOTICES: &[(&str, &str)] = &[
     ("pauseSchedule", "Paused."),
     ("resumeSchedule", "Resumed."),
     ("runSchedule", "A task was submitted."),
+    ("deleteSchedule", "Deleted."),
     ("closeBreaker", "Closed."),
     ("disableTaskType", "It takes no submissions."),
     ("enableTaskType", "It takes submissions."),

@@ -5,6 +5,7 @@ use actix_web::HttpRequest;
 use actix_web::HttpResponse;
 use actix_web::dev::Payload;
 use actix_web::http::{Method, Uri, header::HeaderMap};
+use counterstep_contracts::operation::Declared;
 use futures::future::LocalBoxFuture;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -53,4 +54,6 @@ pub struct Ui {
     pub sign_in: SignIn,
     /// The path at which the interface is mounted, as the browser of this request reaches it.
     pub address: fn(&HttpRequest) -> String,
+    /// The operations that the interface answers: those that change something have forms.
+    pub operations: Vec<Declared>,
 }

@@ -2,6 +2,7 @@
 
 use crate::failed::Answer;
 use crate::page_request::PageRequest;
+use crate::pages::declared::Others;
 use crate::pages::limits::Limits;
 use crate::pages::overview::Breakers;
 use crate::pages::queues::Queues;
@@ -17,10 +18,11 @@ use actix_web::guard::{Any, Get, Head};
 use actix_web::web::{self, ServiceConfig, post, resource};
 use actix_web::{HttpRequest, Resource, Route};
 use counterstep_contracts::ProblemCode;
+use counterstep_contracts::operation::Declared;
 
-pub(crate) fn configure(config: &mut ServiceConfig) {
+pub(crate) fn configure(config: &mut ServiceConfig, operations: &[Declared]) {
     // Before the others: `new` is no id of an operation.
-    for (_, decision) in decisions() {
+    for (_, decision) in decisions(operations) {
         config.service(decision);
     }
     config
@@ -57,10 +59,9 @@ fn get() -> Route {
     web::route().guard(Any(Get()).or(Head()))
 }
 
-/// The decisions, each with its address. `{what:…}` names those that an address is of, and no other has one: a test
-/// presses the button of each.
-fn decisions() -> Vec<(&'static str, Resource)> {
-    vec![
+/// The decisions, each with its address: those of pages, and those that follow from operations. A test presses the button of each.
+fn decisions(operations: &[Declared]) -> Vec<(String, Resource)> {
+    let mut all = vec![
         decision(
             "/tasks/{id}/decide/{what}",
             task::decisions::page,
@@ -68,60 +69,41 @@ fn decisions() -> Vec<(&'static str, Resource)> {
         ),
         decision("/submit/{type}", submit::page, submit::post),
         decision("/bulk/new", bulk::new, bulk::start),
-        decision("/bulk/{id}/{what:stop}", bulk::stopping, bulk::stop),
-        decision(
-            "/types/{name}/{what:disable|enable}",
-            declared::page::<Types>,
-            declared::post::<Types>,
-        ),
-        decision(
-            "/schedules/{name}/{what:pause|resume|run}",
-            declared::page::<Schedules>,
-            declared::post::<Schedules>,
-        ),
-        decision(
-            "/queues/{name}/{what:pause|resume}",
-            declared::page::<Queues>,
-            declared::post::<Queues>,
-        ),
-        decision(
-            "/limits/{name}/{what:set|reset}",
-            declared::page::<Limits>,
-            declared::post::<Limits>,
-        ),
-        decision(
-            "/breakers/{name}/{what:close}",
-            declared::page::<Breakers>,
-            declared::post::<Breakers>,
-        ),
-        decision(
-            "/workers/{name}/{what:pause|resume}",
-            declared::page::<Machines>,
-            declared::post::<Machines>,
-        ),
-    ]
+        decision("/bulk/{id}/stop", bulk::stopping, bulk::stop),
+    ];
+    let of = |it: &Declared| {
+        let (it, command) = (*it, declared::command(it)?);
+        Some(match command.words[0] {
+            "types" => declared::decision::<Types>(it, command),
+            "schedules" => declared::decision::<Schedules>(it, command),
+            "queues" => declared::decision::<Queues>(it, command),
+            "limits" => declared::decision::<Limits>(it, command),
+            "breakers" => declared::decision::<Breakers>(it, command),
+            "workers" => declared::decision::<Machines>(it, command),
+            _ => declared::decision::<Others>(it, command),
+        })
+    };
+    all.extend(operations.iter().filter_map(of));
+    all
 }
 
 /// The names of all decisions, as addresses.
 #[cfg(test)]
 pub(crate) fn all_decisions() -> impl Iterator<Item = String> {
-    decisions().into_iter().flat_map(|(address, _)| {
-        let actions = bulk::ACTIONS.iter().map(|(action, ..)| action);
-        match address.split_once("{what:") {
-            Some((before, names)) => {
-                let names = names.trim_end_matches('}').split('|');
-                names.map(|name| format!("{before}{name}")).collect()
-            }
-            None if address == "/bulk/new" => actions
+    let all = decisions(counterstep_contracts::operation::ALL).into_iter();
+    all.flat_map(|(address, _)| match address.as_str() {
+        "/bulk/new" => {
+            let actions = bulk::ACTIONS.iter().map(|(action, ..)| action);
+            actions
                 .map(|action| format!("{address}?action={action}"))
-                .collect(),
-            None => vec![address.to_owned()],
+                .collect()
         }
+        _ => vec![address],
     })
 }
 
 /// The address of a decision: its preview, and where it is sent.
-fn decision<G, P, GA, PA>(path: &'static str, page: G, sent: P) -> (&'static str, Resource)
+fn decision<G, P, GA, PA>(path: &str, page: G, sent: P) -> (String, Resource)
 where
     G: actix_web::Handler<GA>,
     GA: actix_web::FromRequest + 'static,
@@ -131,7 +113,7 @@ where
     P::Output: actix_web::Responder + 'static,
 {
     let both = resource(path).route(get().to(page)).route(post().to(sent));
-    (path, both)
+    (path.to_owned(), both)
 }
 
 async fn nothing_here(request: HttpRequest) -> Answer {

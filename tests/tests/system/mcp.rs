@@ -5,9 +5,9 @@ use counterstep_tests::place::Place;
 use counterstep_tests::services::{self, QUICK};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-struct Mcp {
+pub(super) struct Mcp {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
@@ -16,9 +16,14 @@ struct Mcp {
 
 impl Mcp {
     fn start(place: &Place, url: &str, flags: &[&str]) -> Self {
-        let mut child = counterstep()
+        Self::of(counterstep(), place, &[&["--url", url], flags].concat())
+    }
+
+    /// With `mcp` of this program.
+    pub(super) fn of(mut program: Command, place: &Place, flags: &[&str]) -> Self {
+        let mut child = program
             .current_dir(place.path())
-            .args(["mcp", "--url", url])
+            .arg("mcp")
             .args(flags)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -63,20 +68,20 @@ impl Mcp {
         answer
     }
 
-    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+    pub(super) fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         self.ask(
             "tools/call",
             &json!({ "name": tool, "arguments": arguments }),
         )
     }
 
-    fn tools(&mut self) -> Vec<Value> {
+    pub(super) fn tools(&mut self) -> Vec<Value> {
         let listed = self.ask("tools/list", &json!({}));
         listed["result"]["tools"].as_array().expect("tools").clone()
     }
 
     /// Its input ends, and so does it.
-    fn end(mut self) {
+    pub(super) fn end(mut self) {
         self.input = None;
         assert!(self.child.wait().expect("its end").success());
     }

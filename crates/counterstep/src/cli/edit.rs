@@ -3,17 +3,7 @@
 use counterstep_node::Exit;
 use serde_json::{Map, Value};
 use std::io::Read;
-use std::path::{Path, PathBuf};
-
-/// What is to be different in a request.
-#[derive(Debug, Clone, Default, clap::Args)]
-pub(super) struct EditArgs {
-    /// File with another request as JSON, or - for standard input; it must have the same files
-    #[arg(long, value_name = "FILE", conflicts_with = "set")]
-    request: Option<PathBuf>,
-    #[command(flatten)]
-    fields: SetArgs,
-}
+use std::path::Path;
 
 /// Fields that are to be different.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -63,14 +53,6 @@ impl SetArgs {
             }
         }
         Ok((!patch.is_empty()).then_some(Value::Object(patch)))
-    }
-}
-
-impl EditArgs {
-    /// The whole request, and the patch, of which there is one at most.
-    pub(super) fn read(&self) -> Result<(Option<Value>, Option<Value>), Exit> {
-        let request = self.request.as_deref().map(read_file).transpose()?;
-        Ok((request, self.fields.patch()?))
     }
 }
 

@@ -32,7 +32,6 @@ mod schedules;
 mod settings;
 mod submit;
 mod table;
-mod task_filter;
 mod tasks;
 mod times;
 mod trail;
@@ -44,9 +43,12 @@ use crate::program::{OwnCommands, Program};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use counterstep_api::Beside;
 use counterstep_contracts::Host;
-use counterstep_contracts::operation::{ALL, Declared};
+#[cfg(test)]
+use counterstep_contracts::operation::ALL;
+use counterstep_contracts::operation::Declared;
 use counterstep_node::settings::{SettingsFor, check_surroundings, commands};
 use counterstep_node::{Exit, SettingsArgs, exit, step_process};
+use counterstep_operations::Running;
 use counterstep_reconciler::cli::ReconcilerArgs;
 use counterstep_steps::Registry;
 use output::print;
@@ -197,7 +199,12 @@ pub fn main(registry: Registry) -> ExitCode {
 }
 
 /// The same, with what stands beside.
-pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitCode {
+pub(crate) fn run(
+    registry: Registry,
+    beside: Beside,
+    own: OwnCommands,
+    operations: &'static [Running],
+) -> ExitCode {
     if let Some(ended) = step_process::run_if_asked(&registry) {
         return ended;
     }
@@ -211,12 +218,14 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
     if let Err(exit) = check_surroundings() {
         return exit::report(program, Err(exit));
     }
-    let whole = own.add_to(command(&registry, ALL));
+    let beside = beside.operations(operations);
+    let operations: Vec<_> = operations.iter().map(|it| it.declared).collect();
+    let whole = own.add_to(command(&registry, &operations));
     let matches = whole.clone().get_matches();
     if let Some(ended) = own.run(&matches) {
         return exit::report(program, ended);
     }
-    if let Some(ended) = derived::run(ALL, &matches) {
+    if let Some(ended) = derived::run(&operations, &matches) {
         return exit::report(program, ended);
     }
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
@@ -252,7 +261,7 @@ pub(crate) fn run(registry: Registry, beside: Beside, own: OwnCommands) -> ExitC
         Command::Types(args) => types::main(args),
         Command::Schedules(args) => schedules::main(args),
         Command::Workers(args) => workers::main(args),
-        Command::Mcp(args) => mcp::main(args),
+        Command::Mcp(args) => mcp::main(args, operations),
         // Their commands are those of declared operations.
         Command::Alerts(_)
         | Command::Gates(_)

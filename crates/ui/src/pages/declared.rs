@@ -11,24 +11,45 @@ use crate::markup::plain;
 use crate::notice;
 use crate::page_request::PageRequest;
 use crate::query::Fields;
-use actix_web::{HttpRequest, web};
+use actix_web::web::{self, get, resource};
+use actix_web::{HttpRequest, Resource};
 use counterstep_contracts::ProblemCode;
 use counterstep_contracts::commands::address;
 use counterstep_contracts::limit::Rate;
-use counterstep_contracts::operation::{ALL, About, Command, Declared, Takes};
+use counterstep_contracts::operation::{About, Command, Declared, Flag, Takes};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
 /// The page of a group of commands.
-pub(crate) trait Group {
-    /// The first word of its commands.
-    const WORD: &'static str;
+pub(crate) trait Group: 'static {
     const CHAPTER: Chapter;
     /// The page that a decision leads back to, and its name.
     const BACK: (&'static str, &'static str);
 
     /// What one of its decisions is about and would lead to. Refuses a name that nothing has.
     async fn look(visit: &PageRequest, what: &str, about: &About) -> Result<Look, Failed>;
+}
+
+/// A group without a page.
+pub(crate) enum Others {}
+
+impl Group for Others {
+    const CHAPTER: Chapter = Chapter::Overview;
+    const BACK: (&'static str, &'static str) = ("Overview", "/");
+
+    async fn look(visit: &PageRequest, _: &str, about: &About) -> Result<Look, Failed> {
+        Ok(Look::at(part(&visit.request, "name"), about))
+    }
+}
+
+/// The command of an operation that has a form here: it changes one thing that its address names, and its flags are lines of text. A
+/// task has moves, and the page of a bulk operation shows how far it is.
+pub(crate) fn command(it: &Declared) -> Option<Command> {
+    let command = it.about.command?;
+    let is_line = |flag: &Flag| matches!(flag.takes, Takes::Text | Takes::Number | Takes::Rate);
+    let is_here = it.about.changes() && it.params.len() == 1;
+    let has_lines = command.body.is_none() && command.flags.iter().all(is_line);
+    (is_here && has_lines && !["tasks", "bulk"].contains(&command.words[0])).then_some(command)
 }
 
 /// What a decision is about, and what it would lead to.
@@ -59,26 +80,19 @@ impl Look {
 
 async fn asked<'a, G: Group>(
     visit: &PageRequest,
+    (it, command): (&Declared, &Command),
     sent: Option<&'a Fields>,
 ) -> Result<Proposal<'a>, Failed> {
-    let what = part(&visit.request, "what");
-    let of_words = |it: &&Declared| {
-        let command = it.about.command.as_ref();
-        command.is_some_and(|command| command.words == [G::WORD, what])
-    };
-    let found = ALL.iter().find(of_words);
-    let Some((it, command)) = found.and_then(|it| Some((it, it.about.command?))) else {
-        return Err(visit.refused(ProblemCode::NoSuchRoute, "no page is at this address"));
-    };
+    let [group, what] = command.words;
     if let Some(role) = it.about.access.role() {
         visit.needs(role)?;
     }
     let look = G::look(visit, what, &it.about).await?;
     let mut form = Form::of(sent);
-    let words = [G::WORD, command.words[1], &look.name];
+    let words = [group, what, &look.name];
     let path = address(it.about.path, &[&look.name]);
     let elsewhere = Equivalents::new(it.about.verb.name(), path, &words);
-    let elsewhere = fields(&mut form, it, &command, &look, elsewhere);
+    let elsewhere = fields(&mut form, it, command, &look, elsewhere);
     let back = (G::BACK.0.to_owned(), G::BACK.1.to_owned());
     Ok(Proposal {
         chapter: G::CHAPTER,
@@ -156,15 +170,32 @@ fn fields(
     }
 }
 
-pub(crate) async fn page<G: Group>(request: HttpRequest) -> Answer {
+/// The form of an operation, and where it is sent.
+pub(crate) fn decision<G: Group>(it: Declared, command: Command) -> (String, Resource) {
+    let [group, what] = command.words;
+    let path = format!("/{group}/{{name}}/{what}");
+    let page = move |request| page::<G>(it, command, request);
+    let sent = move |request, payload| post::<G>(it, command, request, payload);
+    let both = resource(&path)
+        .route(get().to(page))
+        .route(web::post().to(sent));
+    (path, both)
+}
+
+async fn page<G: Group>(it: Declared, command: Command, request: HttpRequest) -> Answer {
     let visit = PageRequest::of(&request).await?;
-    let proposal = asked::<G>(&visit, None).await?;
+    let proposal = asked::<G>(&visit, (&it, &command), None).await?;
     Ok(decide::page(&visit, &proposal, None))
 }
 
-pub(crate) async fn post<G: Group>(request: HttpRequest, payload: web::Payload) -> Answer {
+async fn post<G: Group>(
+    it: Declared,
+    command: Command,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Answer {
     let visit = PageRequest::of(&request).await?;
     let fields = forms::read(&visit, payload).await?;
-    let proposal = asked::<G>(&visit, Some(&fields)).await?;
+    let proposal = asked::<G>(&visit, (&it, &command), Some(&fields)).await?;
     decide::send(&visit, &proposal).await
 }

@@ -71,7 +71,6 @@ fn row(visit: &PageRequest, it: &LimitView) -> Markup {
 pub(crate) enum Limits {}
 
 impl Group for Limits {
-    const WORD: &'static str = "limits";
     const CHAPTER: Chapter = Chapter::Limits;
     const BACK: (&'static str, &'static str) = ("Limits", "/limits");
 

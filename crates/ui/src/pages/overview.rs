@@ -201,7 +201,6 @@ fn tile(
 pub(crate) enum Breakers {}
 
 impl Group for Breakers {
-    const WORD: &'static str = "breakers";
     const CHAPTER: Chapter = Chapter::Overview;
     const BACK: (&'static str, &'static str) = ("Overview", "/");
 

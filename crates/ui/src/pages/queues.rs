@@ -57,7 +57,6 @@ fn row(visit: &PageRequest, it: &QueueView) -> Markup {
 pub(crate) enum Queues {}
 
 impl Group for Queues {
-    const WORD: &'static str = "queues";
     const CHAPTER: Chapter = Chapter::Queues;
     const BACK: (&'static str, &'static str) = ("Queues", "/queues");
 

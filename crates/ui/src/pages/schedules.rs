@@ -9,6 +9,7 @@ use crate::page_request::PageRequest;
 use crate::query::{Fields, segment};
 use crate::time_text::{ago, exact};
 use actix_web::HttpRequest;
+use counterstep_contracts::ScheduleOrigin;
 use counterstep_contracts::access::Role;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::About;
@@ -69,6 +70,7 @@ fn row(visit: &PageRequest, it: &ScheduleView) -> Markup {
                     @if it.paused { a.button href=(href("resume")) aria-label={ "Resume " (it.name) } { "Resume" } }
                     @else { a.button href=(href("pause")) aria-label={ "Pause " (it.name) } { "Pause" } }
                     " " a.button href=(href("run")) aria-label={ "Run now: " (it.name) } { "Run now" }
+                    @if it.origin == ScheduleOrigin::Api { " " a.button href=(href("delete")) aria-label={ "Delete " (it.name) } { "Delete" } }
                 }
             }
         }
@@ -79,7 +81,6 @@ fn row(visit: &PageRequest, it: &ScheduleView) -> Markup {
 pub(crate) enum Schedules {}
 
 impl Group for Schedules {
-    const WORD: &'static str = "schedules";
     const CHAPTER: Chapter = Chapter::Schedules;
     const BACK: (&'static str, &'static str) = ("Schedules", "/schedules");
 
@@ -94,6 +95,7 @@ impl Group for Schedules {
                     "pause" => "No due time submits a task until it is resumed. Due times that pass meanwhile are not caught up.",
                     "resume" if it.spec.run_at.is_some() => "Its time submits its task where it is still to come. One that has passed while it was paused never submits one.",
                     "resume" => "Due times from now on submit tasks again. Those that have passed while it was paused are not caught up.",
+                    "delete" => "No due time submits a task any more. Tasks that were submitted go on.",
                     _ => { "One task of " b { (it.spec.task_type) } " is submitted now, beside the due times." },
                 }
             }

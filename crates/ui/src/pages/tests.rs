@@ -13,6 +13,7 @@ use actix_web::test::{TestRequest, call_service, init_service};
 use actix_web::web;
 use cases::CASES;
 use counterstep_contracts::ProblemCode;
+use counterstep_contracts::operation::ALL;
 use notebook::{Notebook, Sent};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -152,6 +153,7 @@ impl Desk {
             api: Rc::new(self.notebook.clone()),
             sign_in: SignIn::None,
             address: |_| String::new(),
+            operations: ALL.to_vec(),
         };
         let pages = |config: &mut web::ServiceConfig| crate::configure(config, ui);
         let app = init_service(App::new().service(web::scope("/ui").configure(pages))).await;

@@ -207,7 +207,6 @@ fn step(of: &Value) -> Markup {
 pub(crate) enum Types {}
 
 impl Group for Types {
-    const WORD: &'static str = "types";
     const CHAPTER: Chapter = Chapter::Types;
     const BACK: (&'static str, &'static str) = ("Task types", "/types");
 

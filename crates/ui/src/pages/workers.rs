@@ -86,7 +86,6 @@ fn change(visit: &PageRequest, it: &WorkerView) -> String {
 pub(crate) enum Machines {}
 
 impl Group for Machines {
-    const WORD: &'static str = "workers";
     const CHAPTER: Chapter = Chapter::Workers;
     const BACK: (&'static str, &'static str) = ("Workers", "/workers");
 

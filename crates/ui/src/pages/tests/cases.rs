@@ -187,6 +187,12 @@ pub(super) const CASES: &[Case] = &[
         &[],
     ),
     case(
+        "/schedules/{name}/delete",
+        "/schedules/nightly/delete",
+        "submits a task any more",
+        &[],
+    ),
+    case(
         "/queues/{name}/pause",
         "/queues/lamps/pause",
         "no process claims",
