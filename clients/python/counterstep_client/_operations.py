@@ -125,13 +125,14 @@ class DeadLetters:
         *,
         type: str = NOT_GIVEN,
         status: Union[Literal["compensation_failed", "dead_lettered"], Iterable[Literal["compensation_failed", "dead_lettered"]]] = NOT_GIVEN,
+        parked_since: str = NOT_GIVEN,
         limit: int = NOT_GIVEN,
     ) -> Iterator[types.DeadLetter]:
         """List parked tasks, the newest first.
 
         A page; without `next_cursor` the last one. Needs the role `read`.
         """
-        return cast("Iterator[types.DeadLetter]", self._calls.items("GET", "/api/dead-letters", (), query={"type": type, "status": status, "limit": limit}))
+        return cast("Iterator[types.DeadLetter]", self._calls.items("GET", "/api/dead-letters", (), query={"type": type, "status": status, "parked_since": parked_since, "limit": limit}))
 
     def groups(
         self,
@@ -296,12 +297,12 @@ class Schedules:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
 
-    def list(self, *, limit: int = NOT_GIVEN) -> Iterator[types.ScheduleView]:
+    def list(self, *, type: str = NOT_GIVEN, limit: int = NOT_GIVEN) -> Iterator[types.ScheduleView]:
         """List schedules, by name.
 
         A page; without `next_cursor` the last one. Needs the role `read`.
         """
-        return cast("Iterator[types.ScheduleView]", self._calls.items("GET", "/api/schedules", (), query={"limit": limit}))
+        return cast("Iterator[types.ScheduleView]", self._calls.items("GET", "/api/schedules", (), query={"type": type, "limit": limit}))
 
     def delete(self, name: str) -> None:
         """Delete a schedule; its tasks stay.

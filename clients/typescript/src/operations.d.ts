@@ -2424,7 +2424,7 @@ export interface CallerCalls {
 export interface DeadLettersCalls {
   /** List parked tasks, the newest first. A page; without `next_cursor` the last one. Needs the role `read`. */
   list(
-    query?: { type?: string; status?: ("compensation_failed" | "dead_lettered")[]; limit?: number },
+    query?: { type?: string; status?: ("compensation_failed" | "dead_lettered")[]; parked_since?: string | Date; limit?: number },
     options?: CallOptions,
   ): AsyncGenerator<DeadLetter, void, undefined>;
   /** Count parked tasks by cause. The groups, the largest first. Needs the role `read`. */
@@ -2518,7 +2518,10 @@ export interface QueuesCalls {
 
 export interface SchedulesCalls {
   /** List schedules, by name. A page; without `next_cursor` the last one. Needs the role `read`. */
-  list(query?: { limit?: number }, options?: CallOptions): AsyncGenerator<ScheduleView, void, undefined>;
+  list(
+    query?: { type?: string; limit?: number },
+    options?: CallOptions,
+  ): AsyncGenerator<ScheduleView, void, undefined>;
   /**
    * Delete a schedule; its tasks stay. The schedule is deleted. Needs the role `operate`. `Problem`:
    * `no-such-schedule`, `schedule-declared`.

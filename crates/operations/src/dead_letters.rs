@@ -1,6 +1,6 @@
 //! Parked tasks of a tenant: one by one, and counted by cause.
 
-use crate::filters::{and_one, declared_name, labels_of, page};
+use crate::filters::{and_one, declared_name, labels_of, page, time};
 use crate::{Cx, Refused, Run, cursor, task_view};
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::bulk::DeadLetterGroups;
@@ -11,10 +11,13 @@ use counterstep_contracts::operation::dead_letters::{
 use counterstep_contracts::operator::DeadLetter;
 use counterstep_kernel::dead_letters::{Selection, groups};
 use counterstep_kernel::ports::{FailureFilter, TaskLine, TaskQuery};
+use counterstep_steps::times::rfc3339;
 
 impl Run for ListDeadLetters {
     async fn run(cx: Cx, (): (), asked: DeadLettersQuery) -> Result<Page<DeadLetter>, Refused> {
         let of_type = asked.task_type.map(|name| declared_name(&cx.engine, &name));
+        let since = asked.parked_since.map(|it| time("parked_since", &it.0));
+        let since = since.transpose()?.map(rfc3339);
         let mut query = TaskQuery {
             tenant: Some(cx.caller.tenant),
             task_type: of_type,
@@ -31,7 +34,13 @@ impl Run for ListDeadLetters {
         };
         let lines = cx.engine.ports.store.list(&of_all).await?.lines;
         let next = |last: &TaskLine| cursor::after(last.task, cursor::DEAD_LETTERS, &query);
-        Ok(page(lines, asked.limit, next, task_view::dead_letter))
+        let mut page = page(lines, asked.limit, next, task_view::dead_letter);
+        // They are read by when they were submitted, which says nothing of when they were parked: each page may have some.
+        if let Some(since) = since {
+            let is_since = |it: &DeadLetter| it.updated_at >= since;
+            page.items.retain(is_since);
+        }
+        Ok(page)
     }
 }
 

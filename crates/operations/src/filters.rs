@@ -6,7 +6,7 @@ use counterstep_contracts::operation::Limit;
 use counterstep_contracts::{Labels, ProblemCode, TaskId};
 use counterstep_kernel::Engine;
 use counterstep_kernel::ports::{FailureFilter, first_id_at};
-use counterstep_steps::times::read_time;
+use counterstep_steps::times::{DbTime, read_time};
 
 /// Maximum characters of a text that is searched for.
 const LONGEST_TEXT: usize = 256;
@@ -87,8 +87,12 @@ pub fn id_at(name: &'static str, text: &str) -> Result<TaskId, Refused> {
 /// # Errors
 /// Where it is no time.
 pub fn millis(name: &'static str, text: &str) -> Result<u64, Refused> {
-    let time = read_time(text).map_err(|why| invalid(why).at(name))?;
-    Ok(u64::try_from(time.0 / 1_000).unwrap_or(0))
+    Ok(u64::try_from(time(name, text)?.0 / 1_000).unwrap_or(0))
+}
+
+/// A time.
+pub(crate) fn time(name: &'static str, text: &str) -> Result<DbTime, Refused> {
+    read_time(text).map_err(|why| invalid(why).at(name))
 }
 
 /// A type by its route or by its declared name. One that this program does not know may still have

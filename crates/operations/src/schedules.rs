@@ -1,16 +1,16 @@
 //! Schedules of a tenant: those that there are, one of them, deleting it, pausing it, resuming it, and a task of it at once.
 
-use crate::filters::{and_one, page};
+use crate::filters::{and_one, declared_name, page};
 use crate::{Cx, Refused, Run, cursor, invalid};
-use counterstep_contracts::ProblemCode;
 use counterstep_contracts::http::{Accepted, Page};
 use counterstep_contracts::operation::schedules::{
-    DeleteSchedule, GetSchedule, ListSchedules, PauseSchedule, ResumeSchedule, RunSchedule,
-    ScheduleName, ScheduleQuery, SchedulesQuery,
+    DeleteSchedule, GetSchedule, ListSchedules, PauseSchedule, PutSchedule, ResumeSchedule,
+    RunSchedule, ScheduleName, ScheduleQuery, ScheduleSet, SchedulesQuery,
 };
 use counterstep_contracts::schedule::ScheduleView;
+use counterstep_contracts::{ProblemCode, ScheduleSpec};
 use counterstep_kernel::ports::{self, ScheduleRow};
-use counterstep_kernel::schedule::{ScheduleError, delete, get, pause, run_now};
+use counterstep_kernel::schedule::{ScheduleError, delete, get, pause, run_now, set};
 use counterstep_steps::schedule;
 use counterstep_steps::times::{DbTime, rfc3339};
 
@@ -26,7 +26,13 @@ impl Run for ListSchedules {
         let rows = cx.engine.ports.store.schedules(&query).await?.rows;
         let next = |last: &ScheduleRow| cursor::after_name(&last.name, &tenant);
         let item = |row| schedule_view(row, Vec::new());
-        Ok(page(rows, asked.limit, next, item))
+        let mut page = page(rows, asked.limit, next, item);
+        // Schedules are few: those of a type are looked for among the rows of a page.
+        if let Some(name) = asked.task_type {
+            let name = declared_name(&cx.engine, &name);
+            page.items.retain(|it| it.spec.task_type == name);
+        }
+        Ok(page)
     }
 }
 
@@ -40,6 +46,21 @@ impl Run for GetSchedule {
         let next = asked.next.and_then(|next| usize::try_from(next).ok());
         let upcoming = kept.upcoming(next.unwrap_or(0));
         Ok(schedule_view(kept.row, upcoming))
+    }
+}
+
+impl Run for PutSchedule {
+    async fn run(
+        cx: Cx,
+        ScheduleName(name): ScheduleName,
+        spec: ScheduleSpec,
+    ) -> Result<ScheduleSet, Refused> {
+        let actor = cx.actor::<Self>();
+        let kept = set(&cx.engine, &cx.caller.tenant, &name, spec, &actor).await?;
+        Ok(ScheduleSet {
+            is_new: kept.is_new,
+            schedule: schedule_view(kept.row, Vec::new()),
+        })
     }
 }
 
@@ -82,8 +103,7 @@ async fn set_paused(
 }
 
 /// A schedule, with its next due times.
-#[must_use]
-pub fn schedule_view(row: ScheduleRow, upcoming: Vec<DbTime>) -> ScheduleView {
+fn schedule_view(row: ScheduleRow, upcoming: Vec<DbTime>) -> ScheduleView {
     let stored = schedule::read_stored(&row.spec);
     let refused = match stored {
         Ok(stored) => stored.refused,

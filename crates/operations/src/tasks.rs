@@ -2,8 +2,10 @@
 //! learns of one whose rows cannot be read. Must not reveal that another tenant has a task.
 
 use crate::{Cx, Refused, Run, no_such_task};
-use counterstep_contracts::http::{CancelAnswer, ChainView, Payloads, StepOutput};
-use counterstep_contracts::operation::tasks::{CancelTask, CheckAudit, GetPayloads};
+use counterstep_contracts::http::{CancelAnswer, ChainView, Payloads, SignalAnswer, StepOutput};
+use counterstep_contracts::operation::tasks::{
+    CancelTask, CheckAudit, GetPayloads, SendSignal, SignalOfTask,
+};
 use counterstep_contracts::{TaskId, Tenant};
 use counterstep_kernel::audit::Walk;
 use counterstep_kernel::journal::JournalWalk;
@@ -11,12 +13,21 @@ use counterstep_kernel::ports::{RevisionsOf, StoreError};
 use counterstep_kernel::record::{StepRow, TaskRecord, load};
 use counterstep_kernel::{Engine, client};
 use counterstep_steps::digest::hex;
+use serde_json::Value;
 
 impl Run for CancelTask {
     async fn run(cx: Cx, id: TaskId, (): ()) -> Result<CancelAnswer, Refused> {
         load(&cx.engine, &cx.caller.tenant, id).await?;
         let actor = cx.actor::<Self>();
         Ok(client::cancel(&cx.engine, id, &actor).await?.answer)
+    }
+}
+
+impl Run for SendSignal {
+    async fn run(cx: Cx, to: SignalOfTask, body: Value) -> Result<SignalAnswer, Refused> {
+        load(&cx.engine, &cx.caller.tenant, to.task).await?;
+        let actor = cx.actor::<Self>();
+        Ok(client::signal(&cx.engine, to.task, &to.name, body, &actor).await?)
     }
 }
 

@@ -88,7 +88,9 @@ pub(crate) fn all_decisions() -> impl Iterator<Item = String> {
     all.flat_map(|(address, _)| match address.as_str() {
         "/bulk/new" => {
             let actions = bulk::ACTIONS.iter().map(|(action, ..)| action);
-            actions.map(|action| format!("{address}?action={action}")).collect()
+            actions
+                .map(|action| format!("{address}?action={action}"))
+                .collect()
         }
         _ => vec![address],
     })

@@ -38,7 +38,15 @@ fn key(place: &Place, role: &str) -> String {
 fn api(place: &Place) -> (Process, Api) {
     let data = place.data();
     let data = data.to_str().expect("UTF-8");
-    let arguments = ["api", "--listen", "127.0.0.1:0", "--auth", "keys", "--data-dir", data];
+    let arguments = [
+        "api",
+        "--listen",
+        "127.0.0.1:0",
+        "--auth",
+        "keys",
+        "--data-dir",
+        data,
+    ];
     let launch = Launch {
         program: PathBuf::from(PROGRAM),
         arguments: arguments.map(str::to_owned).to_vec(),
@@ -67,7 +75,8 @@ async fn one_operation_more_in_the_list_is_a_route_a_command_a_form_a_tool_and_i
         assert_eq!(answer.status(), status);
         if status == 200 {
             let answer: Value = answer.json().await.expect("JSON");
-            let expected = json!({ "since": "a b shines", "by": "operator:kim", "note": "it is dark" });
+            let expected =
+                json!({ "since": "a b shines", "by": "operator:kim", "note": "it is dark" });
             assert_eq!(answer, expected);
         }
     }
@@ -82,8 +91,14 @@ async fn one_operation_more_in_the_list_is_a_route_a_command_a_form_a_tool_and_i
     assert_eq!(operation["description"], "Needs the role `operate`.");
     let files = generated::files(&document);
     for (file, call) in [
-        ("_operations.py", "    def light(self, name: str, *, note: str"),
-        ("operations.js", "    light: { method: \"POST\", path: \"/api/lamps/{name}/light\""),
+        (
+            "_operations.py",
+            "    def light(self, name: str, *, note: str",
+        ),
+        (
+            "operations.js",
+            "    light: { method: \"POST\", path: \"/api/lamps/{name}/light\"",
+        ),
         ("operations.d.ts", "export interface LampsCalls {"),
     ] {
         let of_file = files.iter().find(|(path, _)| path.ends_with(file));
@@ -94,12 +109,18 @@ async fn one_operation_more_in_the_list_is_a_route_a_command_a_form_a_tool_and_i
     // The command.
     let help = run(&place, &["lamps", "light", "--help"]);
     let help = &help.assert_code(0).stdout;
-    assert!(help.contains("Light a lamp") && help.contains("--note <NOTE>"), "{help}");
+    assert!(
+        help.contains("Light a lamp") && help.contains("--note <NOTE>"),
+        "{help}"
+    );
     let of_key = ["--url", api.url(), "--token-file", "operate"];
     let light = ["lamps", "light", "a b", "--note", "why", "--actor", "kim"];
     let lit = run(&place, &[&light[..], &of_key].concat());
     let lit: Value = serde_json::from_str(&lit.assert_code(0).stdout).expect("JSON");
-    assert_eq!((&lit["since"], &lit["note"]), (&json!("a b shines"), &json!("why (by kim)")));
+    assert_eq!(
+        (&lit["since"], &lit["note"]),
+        (&json!("a b shines"), &json!("why (by kim)"))
+    );
 
     // The tool.
     let mut mcp = Mcp::of(
@@ -112,18 +133,31 @@ async fn one_operation_more_in_the_list_is_a_route_a_command_a_form_a_tool_and_i
     assert_eq!(tool.expect("a tool")["title"], "Light a lamp");
     let shown = mcp.call("lightLamp", &json!({ "name": "b", "note": "why" }));
     let token = &shown["result"]["structuredContent"]["confirm"];
-    let lit = mcp.call("lightLamp", &json!({ "name": "b", "note": "why", "confirm": token }));
-    assert_eq!(lit["result"]["structuredContent"]["note"], "why (by mcp:pen)");
+    let lit = mcp.call(
+        "lightLamp",
+        &json!({ "name": "b", "note": "why", "confirm": token }),
+    );
+    assert_eq!(
+        lit["result"]["structuredContent"]["note"],
+        "why (by mcp:pen)"
+    );
     mcp.end();
 
     // The form.
     let page = |key: &str| {
         let request = api.request(Method::GET, "/ui/lamps/a%20b/light");
-        request.header(COOKIE, format!("counterstep_credential={key}")).send()
+        request
+            .header(COOKIE, format!("counterstep_credential={key}"))
+            .send()
     };
     let refused = page(&submits).await.expect("an answer");
     assert_eq!(refused.status(), 403);
-    let form = page(&operates).await.expect("an answer").text().await.expect("a text");
+    let form = page(&operates)
+        .await
+        .expect("an answer")
+        .text()
+        .await
+        .expect("a text");
     for part in [
         "What would happen if I light a b?",
         "It shines.",

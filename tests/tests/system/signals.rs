@@ -26,8 +26,8 @@ async fn a_refused_signal_is_told_in_the_words_of_the_api() {
         .assert_code(1)
         .assert_says("no-such-signal");
     signal(&["approval", "--body", "{"])
-        .assert_code(1)
-        .assert_says("malformed-body");
+        .assert_code(2)
+        .assert_says("not JSON");
     signal(&["approval"]).assert_code(2).assert_says("--body");
     assert!(dev.process.stop().success());
 }

@@ -1,13 +1,13 @@
 //! The document as a whole: each row of the table of routes becomes an operation. Must not know a route.
 
-use super::operation::{Content, Header, Json, Operation, PerType, Reply};
+use super::operation::{Content, Header, Json, Operation, PerType, Reply, schema_of};
 use super::problems::Problems;
 use super::schemas::Schemas;
 use super::task_types;
 use super::words::words;
 use counterstep_contracts::access::Role;
 use counterstep_contracts::operation::{Chapter, Param, QueryParam};
-use counterstep_contracts::{ProblemCode, Tenant};
+use counterstep_contracts::{ProblemCode, ScheduleSpec, Tenant};
 use counterstep_steps::{Registry, TaskType};
 use serde_json::{Map, Value, json};
 
@@ -57,7 +57,7 @@ impl Document<'_> {
         };
         for row in self.rows {
             match row.operation.per_type {
-                None | Some(PerType::Scheduled) => {
+                None => {
                     add(
                         &path_of(row),
                         row.method,
@@ -152,7 +152,8 @@ impl Document<'_> {
         if let Some(body) = &of.body {
             let schema = schemas.sent(body.schema);
             let mut content = json!({ "schema": schema, "example": (body.example)() });
-            if of.per_type == Some(PerType::Scheduled) {
+            // A request of one of the types is in it.
+            if content["schema"] == schemas.sent(schema_of::<ScheduleSpec>) {
                 task_types::schedule(&mut content, self.newest(), schemas);
             }
             operation["requestBody"] = json!({ "required": !of.body_is_optional, "content": { "application/json": content } });

@@ -163,8 +163,6 @@ pub(crate) enum PerType {
     One,
     /// Many requests; not of types with uploads.
     Batch,
-    /// One address for all, with a request of one of the types in its body.
-    Scheduled,
 }
 
 /// What is written down of a route.
@@ -291,7 +289,9 @@ impl From<&Declared> for Operation {
             .headers(headers)
             .links(about.links);
         let other = declared.other.map(|(status, answers, body)| {
-            Reply::of(status, answers, Content::Json(body.into())).headers(headers)
+            Reply::of(status, answers, Content::Json(body.into()))
+                .headers(headers)
+                .links(about.links)
         });
         Self {
             path: declared.params,

@@ -29,10 +29,10 @@ pub(super) fn operation(
             // What a type takes no part of has no labels or keys of its own.
             json!({ "required": true, "content": { "application/json": content } })
         }
-        PerType::One | PerType::Scheduled if takes_files(task_type, &request, schemas) => {
+        PerType::One if takes_files(task_type, &request, schemas) => {
             json!({ "required": true, "content": { "multipart/form-data": form(&request, schemas) } })
         }
-        PerType::One | PerType::Scheduled => {
+        PerType::One => {
             let content = with_example(json!({ "schema": request }), example);
             json!({ "required": true, "content": { "application/json": content } })
         }

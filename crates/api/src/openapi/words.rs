@@ -13,7 +13,8 @@ pub(super) fn words(path: &str, of: &Operation) -> Option<[String; 2]> {
     if !is_call || is_file || is_submission || rest == "openapi.json" {
         return None;
     }
-    if let Some(command) = of.command {
+    // `tasks dead-letters` is the list of a group of its own.
+    if let Some(command) = of.command.filter(|it| it.words[1] != rest) {
         return Some(command.words.map(str::to_owned));
     }
     let mut named = rest.split('/').filter(|it| !it.starts_with('{'));

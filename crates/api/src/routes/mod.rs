@@ -17,8 +17,6 @@ pub(crate) mod metrics;
 mod operation;
 mod result;
 mod run_again;
-mod schedules;
-mod signals;
 mod submit;
 mod table;
 mod task;

@@ -3,8 +3,8 @@
 
 use super::described as about;
 use super::{
-    batch, bulk, docs, events, health, links, metrics, operation, result, run_again, schedules,
-    signals, submit, task, types,
+    batch, bulk, docs, events, health, links, metrics, operation, result, run_again, submit, task,
+    types,
 };
 use crate::app_state::Api;
 use crate::caller::Authenticated;
@@ -112,7 +112,6 @@ const BY_HAND: &[Endpoint] = endpoints! {
     // One address for a task and for a task type: which it is, the method says.
     Get "/api/tasks/{id}" READ => task::get, about::tasks::GET;
     Post "/api/tasks/{id}" SUBMIT => submit::post, about::submitting::POST;
-    Post "/api/tasks/{id}/signals/{name}" SUBMIT => signals::post, about::tasks::SIGNAL_POST;
     Post "/api/tasks/{id}/batch" SUBMIT => batch::post, about::submitting::BATCH;
     Get "/api/events" READ => events::of_many, about::events::OF_MANY;
     Get "/api/tasks/{id}/events" READ => events::of_task, about::events::OF_TASK;
@@ -125,7 +124,6 @@ const BY_HAND: &[Endpoint] = endpoints! {
     Get "/api/links/{id}/{name}/{index}" SIGNED => links::get, about::links::FOLLOW_OF_LIST;
     Get "/api/tasks/{id}/result/{name}" READ => result::get, about::tasks::FILE_OF_FIELD;
     Get "/api/tasks/{id}/result/{name}/{index}" READ => result::get, about::tasks::FILE_OF_LIST;
-    Put "/api/schedules/{name}" OPERATE => schedules::put, about::schedules::PUT;
     Get "/api/task-types" READ => types::get, about::types::LIST;
     Get "/api/history" INSTALLATION => metrics::history, about::process::HISTORY;
     Get "/api/openapi.json" READ => docs::document, about::process::DOCUMENT;

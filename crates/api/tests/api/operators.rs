@@ -320,6 +320,13 @@ async fn dead_letters_are_listed_in_pages_with_what_went_wrong() {
     site.get(&format!("/api/tasks?limit=2&cursor={cursor}"))
         .await
         .problem(400, "malformed-parameter");
+    for (since, found) in [("2020-01-01T00:00:00Z", 3), ("2999-01-01T00:00:00Z", 0)] {
+        let page = list(&format!("?parked_since={since}")).await;
+        assert_eq!(page.items.len(), found, "{since}");
+    }
+    site.get("/api/dead-letters?parked_since=yesterday")
+        .await
+        .problem(422, "invalid-request");
     site.get("/api/dead-letters?status=failed")
         .await
         .problem(422, "invalid-request");

@@ -87,6 +87,14 @@ async fn schedules_are_listed_by_name_in_pages() {
         ["c"]
     );
     assert_eq!(rest.next_cursor, None);
+    let of_type =
+        ["write-note", "WriteNote"].map(|name| format!("/api/schedules?type={name}&limit=2"));
+    for path in &of_type {
+        let found: Page<ScheduleView> = site.get(path).await.json(200);
+        assert_eq!((found.items.len(), found.next_cursor.is_some()), (2, true));
+    }
+    let none: Page<ScheduleView> = site.get("/api/schedules?type=Other").await.json(200);
+    assert!(none.items.is_empty());
     site.get("/api/schedules?cursor=b~0000000000000000")
         .await
         .problem(400, "malformed-parameter");

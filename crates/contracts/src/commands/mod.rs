@@ -7,35 +7,15 @@ mod tests;
 
 pub use encoding::{in_shell, quoted, segment};
 
-use crate::access::Role;
 use crate::limit::Rate;
-use crate::operation::command::{Flag, NOTE, PATCH, Takes, flag};
-use crate::operation::{ALL, About, Access};
+use crate::operation::command::{Flag, Takes};
+use crate::operation::{ALL, About, BY_HAND};
 use crate::operator::OperatorMove;
 use encoding::plain;
 use serde_json::Value;
 
-/// Answers a step that waits: its body is of the step's type. Like the next one, it is no declared operation, and has no more than an
-/// address, a role and a command.
-pub const SEND_SIGNAL: About = About::post(
-    "sendSignal",
-    "/api/tasks/{id}/signals/{name}",
-    Access::Role(Role::Submit),
-)
-.command_with_body(["tasks", "signal"], "--body");
-/// Runs a task that has ended again.
-pub const RUN_TASK_AGAIN: About = About::post(
-    "runTaskAgain",
-    "/api/tasks/{id}/run-again",
-    Access::Role(Role::Operate),
-)
-.command(["tasks", "run-again"], &[FROM, PATCH, NOTE]);
-
-const FROM: Flag = flag("from", "--from", Takes::Text);
-
 fn operations() -> impl Iterator<Item = &'static About> {
-    let by_hand: &[About] = &[SEND_SIGNAL, RUN_TASK_AGAIN];
-    by_hand.iter().chain(ALL.iter().map(|it| &it.about))
+    ALL.iter().chain(BY_HAND).map(|it| &it.about)
 }
 
 /// The operations that have a command here.
@@ -65,7 +45,7 @@ impl Flag {
             Takes::Rate => one(serde_json::from_value::<Rate>(value.clone())
                 .ok()?
                 .to_string()),
-            Takes::File => None,
+            Takes::File | Takes::JsonOrFile => None,
             Takes::Itself(text) => (value == text).then(|| vec![None]),
             Takes::Fields => Some(set_fields(value)?.into_iter().map(Some).collect()),
         }

@@ -2,7 +2,7 @@
 
 use super::examples::{CHANGED, GROUP, MADE, OTHER};
 use super::shown::{Cell, Shown, Table, View};
-use super::{About, Access, BadTarget, Chapter, Operation, Param, Target};
+use super::{About, Access, Chapter, Operation, Param, text_target};
 use crate::access::Role;
 use crate::bulk::{BulkAction, BulkFilter, BulkStatus, BulkView};
 use crate::http::Page;
@@ -13,18 +13,15 @@ use serde_json::json;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BulkId(pub String);
 
-impl Target for BulkId {
-    const PARAMS: &'static [Param] = &[Param {
+text_target!(
+    BulkId,
+    Param {
         name: "bulk_id",
         about: "The id of the operation",
         schema: || json!({ "type": "string", "format": "uuid" }),
         example: "01930d2c-6c4b-7d5e-8f00-0123456789ac",
-    }];
-
-    fn parse(segments: &[&str]) -> Result<Self, BadTarget> {
-        Ok(Self(segments.concat()))
     }
-}
+);
 
 /// List operations on many tasks.
 #[derive(Debug)]

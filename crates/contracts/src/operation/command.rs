@@ -25,6 +25,8 @@ pub struct Flag {
     pub takes: Takes,
     /// What it is, where that is not what the field is; else empty.
     pub about: &'static str,
+    /// Whether this one is needed, or another of which this holds.
+    pub is_one_of: bool,
 }
 
 /// What a flag holds of its field.
@@ -38,6 +40,8 @@ pub enum Takes {
     Json,
     /// JSON in a file, or on standard input.
     File,
+    /// JSON, or a file with it.
+    JsonOrFile,
     /// `null` is left out.
     Number,
     /// As 50/1s; `null` is left out.
@@ -54,6 +58,7 @@ pub(crate) const fn flag(field: &'static str, name: &'static str, takes: Takes) 
         name,
         takes,
         about: "",
+        is_one_of: false,
     }
 }
 
@@ -61,6 +66,14 @@ impl Flag {
     /// What it is, where the description of its field is about JSON.
     pub(crate) const fn is(self, about: &'static str) -> Self {
         Self { about, ..self }
+    }
+
+    /// This one is needed, or another of which the same is said.
+    pub(crate) const fn one_of(self) -> Self {
+        Self {
+            is_one_of: true,
+            ..self
+        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! Parked tasks of a tenant: one by one, and counted by cause.
 
-use super::command::LABEL;
+use super::command::{LABEL, Takes, flag};
 use super::examples::{CHANGED, GROUP, MADE, TASK, cause, cursor};
 use super::query::{labels, parked};
 use super::shown::{Cell, Shown, Table, View};
 use super::task_views::dead_letter;
-use super::{About, Access, Chapter, Cursor, Limit, Operation};
+use super::{About, Access, Chapter, Cursor, Limit, Operation, Time};
 use crate::access::Role;
 use crate::bulk::{DeadLetterGroup, DeadLetterGroups};
 use crate::http::Page;
@@ -34,6 +34,9 @@ pub struct DeadLettersQuery {
     #[serde(default)]
     #[schemars(schema_with = "parked")]
     pub status: Vec<TaskStatus>,
+    /// Parked not before this time
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parked_since: Option<Time>,
     /// Items of a page
     #[serde(default)]
     pub limit: Limit,
@@ -65,13 +68,19 @@ impl Operation for ListDeadLetters {
     const ABOUT: About = About::get("listDeadLetters", "/api/dead-letters", READ)
         .summary(Chapter::Deciding, "List parked tasks, the newest first")
         .answers(200, "A page; without `next_cursor` the last one")
-        .problems(&[ProblemCode::MalformedParameter]);
+        .problems(&[ProblemCode::MalformedParameter])
+        .command(
+            ["tasks", "dead-letters"],
+            &[flag("parked_since", "--since", Takes::Text)
+                .is("Parked since: a duration (2h) or a time")],
+        );
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(list));
 
     fn example() -> (DeadLettersQuery, Page<DeadLetter>) {
         let query = DeadLettersQuery {
             task_type: Some("create-zip-from-files".to_owned()),
             status: vec![TaskStatus::DeadLettered],
+            parked_since: Some(Time("2026-11-20T18:00:00Z".to_owned())),
             limit: Limit::default(),
             cursor: cursor(),
         };
@@ -125,9 +134,7 @@ pub fn group() -> DeadLetterGroup {
     }
 }
 
-/// Parked tasks as people see them.
-#[must_use]
-pub fn list(page: &Page<DeadLetter>) -> View {
+fn list(page: &Page<DeadLetter>) -> View {
     let row = |letter: &DeadLetter| {
         let failure = letter.failure.as_ref();
         let message = failure.map(|failure| {

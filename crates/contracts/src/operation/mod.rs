@@ -234,6 +234,7 @@ macro_rules! operations {
             $crate::operation::keys::GetCaller,
             $crate::operation::schedules::ListSchedules,
             $crate::operation::schedules::GetSchedule,
+            $crate::operation::schedules::PutSchedule,
             $crate::operation::schedules::DeleteSchedule,
             $crate::operation::schedules::PauseSchedule,
             $crate::operation::schedules::ResumeSchedule,
@@ -244,6 +245,7 @@ macro_rules! operations {
             $crate::operation::decisions::RetryTask,
             $crate::operation::decisions::SetRecoveries,
             $crate::operation::tasks::CancelTask,
+            $crate::operation::tasks::SendSignal,
             $crate::operation::tasks::GetPayloads,
             $crate::operation::tasks::CheckAudit,
             $crate::operation::task_views::GetAudit,
@@ -270,6 +272,21 @@ macro_rules! declared {
     };
 }
 operations!(declared);
+
+/// Gives a macro the types of those whose routes have handlers of their own.
+macro_rules! by_hand {
+    ($then:ident) => {
+        $then! { $crate::operation::tasks::RunTaskAgain }
+    };
+}
+
+macro_rules! declared_by_hand {
+    ($($it:path),+ $(,)?) => {
+        /// Operations whose routes have handlers of their own. All else follows from the declarations.
+        pub const BY_HAND: &[Declared] = &[$(Declared::of::<$it>()),+];
+    };
+}
+by_hand!(declared_by_hand);
 
 #[cfg(test)]
 mod tests {
@@ -340,7 +357,9 @@ mod tests {
         }
         let listed: &[&str] = operations!(names);
         let last = |it: &&str| it.rsplit("::").next().map(|it| it.trim().to_owned());
-        let listed: BTreeSet<String> = listed.iter().filter_map(last).collect();
+        let by_hand: &[&str] = by_hand!(names);
+        let listed = listed.iter().chain(by_hand);
+        let listed: BTreeSet<String> = listed.filter_map(last).collect();
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/operation");
         let mut declared = BTreeSet::new();
         for file in std::fs::read_dir(folder).expect("the declarations") {

@@ -45,6 +45,11 @@ impl QueryParam {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit(pub u32);
 
+impl Limit {
+    /// The largest page.
+    pub const MOST: Self = Self(200);
+}
+
 impl Default for Limit {
     fn default() -> Self {
         Self(50)
@@ -61,7 +66,7 @@ impl JsonSchema for Limit {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "integer", "minimum": 1, "maximum": 200, "default": Self::default().0 })
+        json_schema!({ "type": "integer", "minimum": 1, "maximum": Self::MOST.0, "default": Self::default().0 })
     }
 }
 

@@ -1,18 +1,21 @@
 //! Schedules of a tenant: those that there are, one of them, deleting it, pausing it, resuming it, and a task of it at
 //! once.
 
+use super::command::{Flag, Takes, flag};
 use super::examples::{CHANGED, MADE, OTHER, TASK, cursor};
 use super::shown::{Cell, Shown, Table, View};
 use super::{
-    About, Access, BadTarget, Chapter, Cursor, Limit, Operation, Param, TASK_LINKS, Target,
+    About, Access, Chapter, Cursor, Limit, Link, Operation, OtherAnswer, Param, TASK_LINKS,
+    text_target,
 };
 use crate::access::Role;
 use crate::http::{Accepted, Page};
 use crate::schedule::{ScheduleOrigin, ScheduleSpec, ScheduleView};
 use crate::{ProblemCode, TaskStatus};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use std::borrow::Cow;
 
 const READ: Access = Access::Role(Role::Read);
 const OPERATE: Access = Access::Role(Role::Operate);
@@ -21,27 +24,21 @@ const OPERATE: Access = Access::Role(Role::Operate);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScheduleName(pub String);
 
-/// The name of a schedule in a path.
-pub const SCHEDULE_NAME: Param = Param {
-    name: "name",
-    about: "The name of the schedule",
-    schema: || {
-        json!({
-            "type": "string",
-            "pattern": "^[A-Za-z0-9._-]{1,100}$",
-            "not": { "enum": [".", ".."] },
-        })
-    },
-    example: "nightly-report",
-};
-
-impl Target for ScheduleName {
-    const PARAMS: &'static [Param] = &[SCHEDULE_NAME];
-
-    fn parse(segments: &[&str]) -> Result<Self, BadTarget> {
-        Ok(Self(segments.concat()))
+text_target!(
+    ScheduleName,
+    Param {
+        name: "name",
+        about: "The name of the schedule",
+        schema: || {
+            json!({
+                "type": "string",
+                "pattern": "^[A-Za-z0-9._-]{1,100}$",
+                "not": { "enum": [".", ".."] },
+            })
+        },
+        example: "nightly-report",
     }
-}
+);
 
 /// List schedules.
 #[derive(Debug)]
@@ -49,6 +46,9 @@ pub struct ListSchedules;
 /// Show a schedule.
 #[derive(Debug)]
 pub struct GetSchedule;
+/// Make or change a schedule.
+#[derive(Debug)]
+pub struct PutSchedule;
 /// Delete a schedule.
 #[derive(Debug)]
 pub struct DeleteSchedule;
@@ -62,15 +62,44 @@ pub struct ResumeSchedule;
 #[derive(Debug)]
 pub struct RunSchedule;
 
-/// Which page of them.
+/// Which of them.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct SchedulesQuery {
+    /// Of this type, by its declared name or its route
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub task_type: Option<String>,
     /// Items of a page
     #[serde(default)]
     pub limit: Limit,
     /// The `next_cursor` of the page before, with the same filters
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<Cursor>,
+}
+
+/// A schedule that was set.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ScheduleSet {
+    /// As it is now.
+    pub schedule: ScheduleView,
+    /// Whether there was none. No answer has it: the status shows it.
+    #[serde(skip)]
+    pub is_new: bool,
+}
+
+/// An answer has the schedule alone.
+impl JsonSchema for ScheduleSet {
+    fn schema_name() -> Cow<'static, str> {
+        ScheduleView::schema_name()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        ScheduleView::schema_id()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        ScheduleView::json_schema(generator)
+    }
 }
 
 /// What is shown of one.
@@ -89,11 +118,13 @@ impl Operation for ListSchedules {
     const ABOUT: About = About::get("listSchedules", "/api/schedules", READ)
         .summary(Chapter::Schedules, "List schedules, by name")
         .answers(200, "A page; without `next_cursor` the last one")
-        .problems(&[ProblemCode::MalformedParameter]);
+        .problems(&[ProblemCode::MalformedParameter])
+        .command(["schedules", "list"], &[]);
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(list));
 
     fn example() -> (SchedulesQuery, Page<ScheduleView>) {
         let query = SchedulesQuery {
+            task_type: Some("create-report".to_owned()),
             limit: Limit::default(),
             cursor: cursor(),
         };
@@ -114,6 +145,75 @@ impl Operation for GetSchedule {
 
     fn example() -> (ScheduleQuery, ScheduleView) {
         (ScheduleQuery { next: Some(5) }, schedule())
+    }
+}
+
+const fn link(operation: &'static str) -> Link {
+    Link {
+        operation,
+        parameter: "name",
+        value: "$request.path.name",
+    }
+}
+
+const LINKS: &[Link] = &[
+    link("getSchedule"),
+    link("deleteSchedule"),
+    link("pauseSchedule"),
+    link("resumeSchedule"),
+    link("runSchedule"),
+];
+
+const SPEC: &[Flag] = &[
+    flag("type", "--type", Takes::Text).is("The task type"),
+    flag("cron", "--cron", Takes::Text)
+        .is("Five fields (minute, hour, day of the month, month, day of the week), or six with the second first")
+        .one_of(),
+    flag("zone", "--zone", Takes::Text).is("The time zone of the expression [default: UTC]"),
+    flag("run_at", "--run-at", Takes::Text).is("Once, at this time, as 2026-12-24T18:00:00+01:00")
+        .one_of(),
+    flag("request", "--request", Takes::JsonOrFile).is(
+        "The request of each task: JSON, the path of a file with it, or - for standard input [default: an empty object]",
+    ),
+    flag("misfire", "--misfire", Takes::Word)
+        .is("What becomes of due times that no reconciler fired in time [default: fire-once]"),
+    flag("overlap", "--overlap", Takes::Word)
+        .is("What becomes of a due time while the last task runs [default: skip]"),
+    flag("catch_up_limit", "--catch-up-limit", Takes::Number)
+        .is("Maximum number of due times that fire at once, the newest [default: 100]"),
+    flag("grace", "--grace", Takes::Text)
+        .is("A due time counts as missed when it is later than this [default: 1m]"),
+];
+
+impl Operation for PutSchedule {
+    type Target = ScheduleName;
+    type Input = ScheduleSpec;
+    type Output = ScheduleSet;
+    const ABOUT: About = About::put("putSchedule", "/api/schedules/{name}", OPERATE)
+        .summary(Chapter::Schedules, "Make or change a schedule")
+        .preview("/api/schedules/{name}")
+        .answers(200, "The schedule is changed")
+        .links(LINKS)
+        .problems(&[ProblemCode::ScheduleDeclared])
+        .as_client()
+        .command(["schedules", "set"], SPEC);
+    const OTHER: Option<OtherAnswer<ScheduleSet>> = Some(OtherAnswer {
+        status: 201,
+        answers: "The schedule is made",
+        is_it: |set| set.is_new,
+        example: || set(true),
+    });
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(|set| shown(&set.schedule)));
+
+    fn example() -> (ScheduleSpec, ScheduleSet) {
+        (schedule().spec, set(false))
+    }
+}
+
+fn set(is_new: bool) -> ScheduleSet {
+    ScheduleSet {
+        schedule: schedule(),
+        is_new,
     }
 }
 
@@ -215,9 +315,7 @@ impl Operation for RunSchedule {
     }
 }
 
-/// An example.
-#[must_use]
-pub fn schedule() -> ScheduleView {
+fn schedule() -> ScheduleView {
     ScheduleView {
         name: "nightly-report".to_owned(),
         spec: ScheduleSpec {
@@ -264,9 +362,7 @@ fn warning(view: &ScheduleView) -> Option<Cell> {
     Some(format!("warning: `{name}` {text}: {why}").into())
 }
 
-/// Schedules as people see them.
-#[must_use]
-pub fn list(page: &Page<ScheduleView>) -> View {
+fn list(page: &Page<ScheduleView>) -> View {
     let row = |view: &ScheduleView| {
         vec![
             Cell::name(&view.name),
@@ -293,9 +389,7 @@ pub fn list(page: &Page<ScheduleView>) -> View {
     View::Table(table)
 }
 
-/// A schedule as people see it.
-#[must_use]
-pub fn shown(view: &ScheduleView) -> View {
+fn shown(view: &ScheduleView) -> View {
     let spec = &view.spec;
     let (name, origin, of, when) = (&view.name, view.origin, &spec.task_type, when(view));
     let mut lines = vec![
@@ -326,6 +420,6 @@ pub fn shown(view: &ScheduleView) -> View {
     View::Lines(lines)
 }
 
-fn accepted(it: &Accepted) -> View {
+pub(crate) fn accepted(it: &Accepted) -> View {
     View::Lines(vec![format!("{} {}", it.task_id, it.status).into()])
 }

@@ -15,6 +15,9 @@ pub trait Target: Sized + Send + Sync + 'static {
     /// # Errors
     /// Where a segment has another form.
     fn parse(segments: &[&str]) -> Result<Self, BadTarget>;
+
+    /// Those segments, as texts: what makes the address encodes them.
+    fn segments(&self) -> Vec<String>;
 }
 
 /// A segment of a path in another form than its parameter has.
@@ -31,6 +34,10 @@ impl Target for () {
 
     fn parse(_: &[&str]) -> Result<Self, BadTarget> {
         Ok(())
+    }
+
+    fn segments(&self) -> Vec<String> {
+        Vec::new()
     }
 }
 
@@ -54,6 +61,10 @@ impl Target for TaskId {
             detail: "a task id is a UUID with hyphens: use the `task_id` of the answer to its submission",
         })
     }
+
+    fn segments(&self) -> Vec<String> {
+        vec![self.to_string()]
+    }
 }
 
 /// The schema of a parameter that is a text of any form.
@@ -65,16 +76,26 @@ pub fn text() -> Value {
 /// A target that is one text of any form.
 macro_rules! text_target {
     ($name:ident, $param:literal, $about:literal, $example:literal) => {
-        impl $crate::operation::Target for $name {
-            const PARAMS: &'static [$crate::operation::Param] = &[$crate::operation::Param {
+        $crate::operation::text_target!(
+            $name,
+            $crate::operation::Param {
                 name: $param,
                 about: $about,
                 schema: $crate::operation::text,
                 example: $example,
-            }];
+            }
+        );
+    };
+    ($name:ident, $param:expr) => {
+        impl $crate::operation::Target for $name {
+            const PARAMS: &'static [$crate::operation::Param] = &[$param];
 
             fn parse(segments: &[&str]) -> Result<Self, $crate::operation::BadTarget> {
                 Ok(Self(segments.concat()))
+            }
+
+            fn segments(&self) -> Vec<String> {
+                vec![self.0.clone()]
             }
         }
     };

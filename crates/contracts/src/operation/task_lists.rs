@@ -78,6 +78,17 @@ pub struct LogQuery {
     pub cursor: Option<Cursor>,
 }
 
+impl LogQuery {
+    /// All lines that are kept, or those behind this cursor.
+    #[must_use]
+    pub fn after(cursor: Option<&str>) -> Self {
+        Self {
+            limit: Limit::MOST,
+            cursor: cursor.map(|it| Cursor(it.to_owned())),
+        }
+    }
+}
+
 /// Which of them.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ChildrenQuery {

@@ -1,16 +1,61 @@
 //! A task: its cancel, what was handed in and put out, and whether its audit is as it was written.
 
-use super::examples::TASK;
-use super::shown::{Shown, View};
-use super::{About, Access, Chapter, Operation, OtherAnswer};
+use super::command::{Flag, NOTE, PATCH, REQUEST, Takes, flag};
+use super::examples::{CHANGED, TASK};
+use super::shown::{Cell, Shown, View};
+use super::{
+    About, Access, BadTarget, Chapter, Operation, OtherAnswer, Param, TASK_ID, Target, text,
+};
 use crate::access::Role;
-use crate::http::{CancelAnswer, CancelOutcome, ChainView, Payloads, StepOutput};
+use crate::http::{
+    Accepted, CancelAnswer, CancelOutcome, ChainView, Payloads, SignalAnswer, StepOutput,
+};
+use crate::run_again::RunAgainRequest;
 use crate::{ProblemCode, TaskId, TaskStatus};
-use serde_json::json;
+use serde_json::{Value, json};
+
+/// A signal of a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignalOfTask {
+    /// The task.
+    pub task: TaskId,
+    /// The name of the signal, which is that of the step that waits for it.
+    pub name: String,
+}
+
+impl Target for SignalOfTask {
+    const PARAMS: &'static [Param] = &[
+        TASK_ID,
+        Param {
+            name: "name",
+            about: "The name of the step that waits",
+            schema: text,
+            example: "approval",
+        },
+    ];
+
+    fn parse(segments: &[&str]) -> Result<Self, BadTarget> {
+        let (task, name) = segments.split_at(1);
+        Ok(Self {
+            task: TaskId::parse(task)?,
+            name: name.concat(),
+        })
+    }
+
+    fn segments(&self) -> Vec<String> {
+        vec![self.task.to_string(), self.name.clone()]
+    }
+}
 
 /// Cancel a task.
 #[derive(Debug)]
 pub struct CancelTask;
+/// Answer a step that waits for a signal.
+#[derive(Debug)]
+pub struct SendSignal;
+/// Run a task that has ended again.
+#[derive(Debug)]
+pub struct RunTaskAgain;
 /// Show what was handed in with a task, and what its steps have put out.
 #[derive(Debug)]
 pub struct GetPayloads;
@@ -60,6 +105,81 @@ impl Operation for CancelTask {
         };
         ((), stopping)
     }
+}
+
+impl Operation for SendSignal {
+    type Target = SignalOfTask;
+    /// Of the type that the step declares.
+    type Input = Value;
+    type Output = SignalAnswer;
+    const ABOUT: About = About::post(
+        "sendSignal",
+        "/api/tasks/{id}/signals/{name}",
+        Access::Role(Role::Submit),
+    )
+    .summary(Chapter::Tasks, "Answer a step that waits for a signal")
+    .answers(202, "The signal is accepted; the same for each repetition")
+    .problems(&[
+        ProblemCode::MalformedParameter,
+        ProblemCode::NoSuchTask,
+        ProblemCode::NoSuchSignal,
+        ProblemCode::SignalTooLate,
+        ProblemCode::SignalTaken,
+    ])
+    .as_client()
+    .command_with_body(["tasks", "signal"], "--body");
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(accepted));
+
+    fn example() -> (Value, SignalAnswer) {
+        let answer = SignalAnswer {
+            task_id: TASK,
+            signal: "approval".to_owned(),
+            received_at: CHANGED.to_owned(),
+        };
+        (json!({ "approved": true, "by": "kim" }), answer)
+    }
+}
+
+const FROM: Flag = flag("from", "--from", Takes::Text)
+    .is("From this step, with what the steps before it gave; without it from the start");
+
+impl Operation for RunTaskAgain {
+    type Target = TaskId;
+    type Input = RunAgainRequest;
+    type Output = Accepted;
+    const ABOUT: About = About::post(
+        "runTaskAgain",
+        "/api/tasks/{id}/run-again",
+        Access::Role(Role::Operate),
+    )
+    .summary(
+        Chapter::Deciding,
+        "Run a task that has ended again, as a new task",
+    )
+    .answers(202, "The new task is accepted")
+    .command(["tasks", "run-again"], &[FROM, REQUEST, PATCH, NOTE])
+    .more("its id is printed");
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(super::schedules::accepted));
+
+    fn example() -> (RunAgainRequest, Accepted) {
+        let request = RunAgainRequest {
+            from: Some("charge".to_owned()),
+            request: None,
+            patch: Some(json!({ "card": "tok_2" })),
+            note: "the client has another card".to_owned(),
+            actor: Some("kim".to_owned()),
+        };
+        let accepted = Accepted {
+            task_id: TASK,
+            status: TaskStatus::Dispatched,
+        };
+        (request, accepted)
+    }
+}
+
+fn accepted(signal: &SignalAnswer) -> View {
+    let at = Cell::Time(signal.received_at.clone());
+    View::Lines(vec![Cell::Parts(vec!["accepted at ".into(), at])])
 }
 
 impl Operation for GetPayloads {

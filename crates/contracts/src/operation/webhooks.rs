@@ -35,6 +35,10 @@ impl Target for WebhookOfTask {
             webhook: webhook.concat(),
         })
     }
+
+    fn segments(&self) -> Vec<String> {
+        vec![self.task.to_string(), self.webhook.clone()]
+    }
 }
 
 /// Show how the webhooks of a task stand.

@@ -6,6 +6,7 @@ use super::output::{OutputArgs, print};
 use super::remote::{Remote, runtime};
 use super::which::WhichArgs;
 use counterstep_contracts::bulk::{BulkAction, BulkPreview, BulkRequest, BulkView};
+use counterstep_contracts::operation::Verb;
 use counterstep_contracts::operation::bulk::shown;
 use counterstep_kernel::audit::one_line;
 use counterstep_node::Exit;
@@ -76,12 +77,13 @@ pub(super) async fn start(
     out: &OutputArgs,
     body: BulkRequest,
 ) -> Result<String, Exit> {
-    let path = "/api/bulk-operations";
+    let sent = serde_json::to_value(&body).map_err(Exit::failed)?;
+    let (path, sent) = ("/api/bulk-operations", Some(&sent));
     if body.preview {
-        let found: BulkPreview = remote.post_to(path, Some(&body)).await?;
+        let found: BulkPreview = remote.send(Verb::Post, path, sent).await?;
         return out.show_text(&found, |found, _| preview(found));
     }
-    let started: BulkView = remote.post_to(path, Some(&body)).await?;
+    let started: BulkView = remote.send(Verb::Post, path, sent).await?;
     out.show(&started, shown)
 }
 

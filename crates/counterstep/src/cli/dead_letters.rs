@@ -16,6 +16,7 @@ use counterstep_contracts::http::AttemptView;
 use counterstep_contracts::operation::Declared;
 use counterstep_contracts::operation::poison::{ListPoisonMessages, RemovePoisonMessage};
 use counterstep_contracts::operation::shown::{Cell, Table};
+use counterstep_contracts::operation::task_views::GetDeadLetter;
 use counterstep_kernel::audit::one_line;
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
@@ -76,8 +77,7 @@ pub(super) fn main(args: &DeadLettersArgs) -> Result<(), Exit> {
 async fn run(remote: &Remote, args: &DeadLettersArgs) -> Result<String, Exit> {
     match &args.command {
         DeadLettersCommand::Show { id } => {
-            let found: DeadLetterView =
-                remote.read_from(&format!("/api/dead-letters/{id}")).await?;
+            let found = remote.call::<GetDeadLetter>(*id, ()).await?;
             args.out.show_text(&found, one)
         }
         DeadLettersCommand::Poison { remove: Some(id) } => {

@@ -4,6 +4,7 @@ use super::output::{json, print};
 use super::remote::Remote;
 use super::times::whole;
 use counterstep_contracts::log::{LogLine, LogPage};
+use counterstep_contracts::operation::task_lists::{GetLog, LogQuery};
 use counterstep_contracts::{LogPart, TaskId};
 use counterstep_kernel::audit::one_line;
 use counterstep_node::Exit;
@@ -32,7 +33,9 @@ impl LogArgs {
         loop {
             // Before the lines: those that its last attempt has logged are written before it rests.
             let rests = !self.follow || remote.task(self.id).await?.status.is_at_rest();
-            let page = remote.log(self.id, cursor.as_deref()).await?;
+            let page = remote
+                .call::<GetLog>(self.id, LogQuery::after(cursor.as_deref()))
+                .await?;
             print(&shown(&page, as_json, is_first)?)?;
             let is_over = page.lines.is_empty();
             if rests && is_first && is_over && !as_json {

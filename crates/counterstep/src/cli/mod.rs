@@ -30,7 +30,6 @@ mod schedules;
 mod settings;
 mod submit;
 mod table;
-mod task_filter;
 mod tasks;
 mod times;
 mod trail;

@@ -1,18 +1,13 @@
-//! `counterstep tasks plan | why | dead-letters | resolve | retry | run-again | recoveries`: what tasks wait
-//! for, and what a person decides about those that are parked or have ended.
+//! `counterstep tasks plan | why`: what an undo would do, and what a task waits for; and who decides about many tasks.
 
-use super::edit::EditArgs;
 use super::output::OutputArgs;
 use super::proposal::Caller;
 use super::remote::Remote;
 use super::table::Look;
-use super::task_filter::TaskFilter;
-use super::times::{Since, shown};
-use counterstep_contracts::http::{Accepted, Page};
-use counterstep_contracts::operation::dead_letters::list;
+use super::times::shown;
 use counterstep_contracts::operation::shown::{Cell, Table};
-use counterstep_contracts::operator::{DeadLetter, PlannedUndo, UndoPlan, Why};
-use counterstep_contracts::run_again::RunAgainRequest;
+use counterstep_contracts::operation::task_views::{ExplainTask, GetUndoPlan};
+use counterstep_contracts::operator::{PlannedUndo, UndoPlan, Why};
 use counterstep_contracts::{SettledAs, TaskId};
 use counterstep_node::Exit;
 
@@ -27,26 +22,6 @@ pub(super) enum OperatorCommand {
     Why {
         /// Id of the task
         id: TaskId,
-    },
-    /// List the tasks that wait for a person, the newest first
-    DeadLetters {
-        #[command(flatten)]
-        which: TaskFilter,
-        /// Parked since: a duration (2h) or a time
-        #[arg(long)]
-        since: Option<Since>,
-    },
-    /// Run a task that has ended again, as a new task, and print its id
-    RunAgain {
-        /// Id of the task
-        id: TaskId,
-        /// From this step, with what the steps before it gave; without it from the start
-        #[arg(long, value_name = "STEP")]
-        from: Option<String>,
-        #[command(flatten)]
-        edit: EditArgs,
-        #[command(flatten)]
-        signed: Signed,
     },
 }
 
@@ -108,62 +83,14 @@ pub(super) async fn run(
 ) -> Result<String, Exit> {
     Ok(match command {
         OperatorCommand::Plan { id } => {
-            let found = remote.plan(*id).await?;
+            let found = remote.call::<GetUndoPlan>(*id, ()).await?;
             out.show_text(&found, plan)?
         }
         OperatorCommand::Why { id } => {
-            let found = remote.why(*id).await?;
+            let found = remote.call::<ExplainTask>(*id, ()).await?;
             out.show_text(&found, |found, _| why(found, caller))?
         }
-        OperatorCommand::DeadLetters { which, since } => {
-            let mut page = remote.dead_letters(&which.query(None)).await?;
-            if let Some(since) = since {
-                parked_since(remote, &mut page, which, *since).await?;
-            }
-            let is_filtered = which.is_filtered() || since.is_some();
-            out.show(&page, |page| list(page).filtered(is_filtered))?
-        }
-        OperatorCommand::RunAgain {
-            id,
-            from,
-            edit,
-            signed,
-        } => {
-            let (request, patch) = edit.read()?;
-            let body = RunAgainRequest {
-                from: from.clone(),
-                request,
-                patch,
-                note: signed.note.clone(),
-                actor: signed.actor(),
-            };
-            let path = format!("/api/tasks/{id}/run-again");
-            let accepted: Accepted = remote.post_to(&path, Some(&body)).await?;
-            out.show_text(&accepted, |it, _| format!("{} {}\n", it.task_id, it.status))?
-        }
     })
-}
-
-/// Leaves only what was parked since then, and fetches pages until there are as many as were asked
-/// for. The API lists them by when they were submitted, which says nothing of when they were
-/// parked: all pages may have some.
-async fn parked_since(
-    remote: &Remote,
-    page: &mut Page<DeadLetter>,
-    which: &TaskFilter,
-    since: Since,
-) -> Result<(), Exit> {
-    let is_new = |letter: &DeadLetter| since.includes(&letter.updated_at);
-    page.items.retain(is_new);
-    while let Some(cursor) = page
-        .next_cursor
-        .take_if(|_| page.items.len() < which.most())
-    {
-        let next = remote.dead_letters(&which.query(Some(cursor))).await?;
-        page.items.extend(next.items.into_iter().filter(is_new));
-        page.next_cursor = next.next_cursor;
-    }
-    Ok(())
 }
 
 fn plan(plan: &UndoPlan, look: &Look) -> String {

@@ -2,33 +2,22 @@
 //! asked. The requests of a client are those of `client::http`.
 
 use super::output::unreadable;
-use crate::client::http::{HttpError, OverHttp, bearer, encode};
+use crate::client::http::{HttpError, OverHttp, bearer};
 use crate::client::{Event, Options};
 use bytes::Bytes;
-use counterstep_contracts::http::{Accepted, AuditTrail, Page, SignalAnswer, TaskView};
+use counterstep_contracts::http::{Accepted, TaskView};
 use counterstep_contracts::link::ResultLink;
-use counterstep_contracts::log::LogPage;
-use counterstep_contracts::operation::query::with_query;
-use counterstep_contracts::operation::{About, Verb};
-use counterstep_contracts::operator::{DeadLetter, UndoPlan, Why};
-use counterstep_contracts::schedule::ScheduleView;
-use counterstep_contracts::workers::WorkersView;
-use counterstep_contracts::{AuditSeq, ScheduleSpec, TaskId};
+use counterstep_contracts::operation::{About, Operation, Verb};
+use counterstep_contracts::{AuditSeq, TaskId};
 use counterstep_node::{Exit, Layers, is_this_machine};
 use futures::{Stream, StreamExt};
 use reqwest::header::HeaderValue;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::time::Duration;
 use tokio::io::AsyncWrite;
 use tokio::runtime::Runtime;
-
-/// Time limit of an answer: no command asks for a long poll, and a server that does not answer is to be named
-/// within ten seconds.
-const ANSWER: Duration = Duration::from_secs(8);
 
 /// The API at an address.
 #[derive(Debug, Clone)]
@@ -114,79 +103,47 @@ impl Remote {
         }
     }
 
-    async fn read<T: DeserializeOwned>(&self, request: reqwest::RequestBuilder) -> Result<T, Exit> {
-        let read = self.http.read(request.timeout(ANSWER)).await;
-        read.map_err(|error| self.exit(error))
+    /// What an operation answers.
+    pub(super) async fn call<O: Operation<Output: DeserializeOwned>>(
+        &self,
+        target: O::Target,
+        input: O::Input,
+    ) -> Result<O::Output, Exit> {
+        let answer = self.http.call::<O>(target, input).await;
+        answer.map_err(|error| self.exit(error))
     }
 
-    fn get(&self, path: &str) -> reqwest::RequestBuilder {
-        self.http.client.get(format!("{}{path}", self.http.base))
-    }
-
-    /// What a declared operation on these things answers; `body`: what is sent with it, of one that reads as its query.
+    /// The same without its types: as it came.
     pub(super) async fn ask(
         &self,
         about: &About,
         named: &[&str],
-        body: Option<&Value>,
+        input: Option<&Value>,
     ) -> Result<Bytes, Exit> {
-        let path = about.address(named);
-        match (about.verb, body) {
-            (Verb::Get, Some(Value::Object(query))) => {
-                self.send(about.verb, &with_query(&path, query), None).await
-            }
-            _ => self.send(about.verb, &path, body).await,
-        }
+        let answer = self.http.ask(about, named, input).await;
+        answer.map_err(|error| self.exit(error))
     }
 
-    /// What an address answers as JSON; null, where it answers no body.
-    pub(super) async fn call(
+    /// What an address answers; null, where it answers no body.
+    pub(super) async fn send<T: DeserializeOwned>(
         &self,
         verb: Verb,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<Value, Exit> {
-        let answer = self.send(verb, path, body).await?;
-        if answer.is_empty() {
-            return Ok(Value::Null);
-        }
-        serde_json::from_slice(&answer).map_err(unreadable)
-    }
-
-    async fn send(&self, verb: Verb, path: &str, body: Option<&Value>) -> Result<Bytes, Exit> {
-        let url = format!("{}{path}", self.http.base);
-        let client = &self.http.client;
-        let request = match verb {
-            Verb::Get => client.get(url),
-            Verb::Post => client.post(url),
-            Verb::Put => client.put(url),
-            Verb::Delete => client.delete(url),
-        };
-        let request = match body {
-            Some(body) => request.json(body),
-            None => request,
-        };
-        let answer = self.http.bytes(request.timeout(ANSWER)).await;
-        answer.map_err(|error| self.exit(error))
-    }
-
-    /// What an address answers.
-    pub(super) async fn read_from<T: DeserializeOwned>(&self, path: &str) -> Result<T, Exit> {
-        self.read(self.get(path)).await
-    }
-
-    /// What an address answers to a body.
-    pub(super) async fn post_to<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        body: Option<&(impl Serialize + Sync)>,
     ) -> Result<T, Exit> {
-        let request = self.http.client.post(format!("{}{path}", self.http.base));
-        self.read(match body {
-            Some(body) => request.json(body),
-            None => request,
-        })
-        .await
+        let answer = self.http.send(verb, path, body).await;
+        let answer = answer.map_err(|error| self.exit(error))?;
+        let answer = if answer.is_empty() {
+            b"null"
+        } else {
+            &answer[..]
+        };
+        serde_json::from_slice(answer).map_err(unreadable)
+    }
+
+    /// What an address answers to GET.
+    pub(super) async fn read_from<T: DeserializeOwned>(&self, path: &str) -> Result<T, Exit> {
+        self.send(Verb::Get, path, None).await
     }
 
     /// Submits a request that is one JSON text.
@@ -228,97 +185,6 @@ impl Remote {
         events.map(|event| event.map_err(|error| self.exit(error)))
     }
 
-    pub(super) async fn audit(&self, task: TaskId) -> Result<AuditTrail, Exit> {
-        self.read(self.get(&format!("/api/tasks/{task}/audit")))
-            .await
-    }
-
-    pub(super) async fn log(&self, task: TaskId, after: Option<&str>) -> Result<LogPage, Exit> {
-        let page = self.http.log(task, after).await;
-        page.map_err(|error| self.exit(error))
-    }
-
-    pub(super) async fn signal(
-        &self,
-        task: TaskId,
-        name: &str,
-        body: String,
-    ) -> Result<SignalAnswer, Exit> {
-        let url = format!(
-            "{}/api/tasks/{task}/signals/{}",
-            self.http.base,
-            encode(name)
-        );
-        self.read(
-            self.http
-                .client
-                .post(url)
-                .header("content-type", "application/json")
-                .body(body),
-        )
-        .await
-    }
-
-    pub(super) async fn plan(&self, task: TaskId) -> Result<UndoPlan, Exit> {
-        self.read(self.get(&format!("/api/tasks/{task}/plan")))
-            .await
-    }
-
-    pub(super) async fn why(&self, task: TaskId) -> Result<Why, Exit> {
-        self.read(self.get(&format!("/api/tasks/{task}/why"))).await
-    }
-
-    pub(super) async fn workers(&self) -> Result<WorkersView, Exit> {
-        self.read(self.get("/api/workers")).await
-    }
-
-    pub(super) async fn dead_letters(
-        &self,
-        query: &[(&str, String)],
-    ) -> Result<Page<DeadLetter>, Exit> {
-        self.read(self.get(&format!("/api/dead-letters?{}", joined(query))))
-            .await
-    }
-
-    /// The declarations that the API knows, as it shows them.
-    pub(super) async fn types(&self) -> Result<Page<serde_json::Value>, Exit> {
-        self.read(self.get("/api/task-types")).await
-    }
-
-    fn schedule_at(&self, name: &str) -> String {
-        format!("{}/api/schedules/{}", self.http.base, encode(name))
-    }
-
-    pub(super) async fn schedules(
-        &self,
-        limit: u32,
-        cursor: Option<&str>,
-    ) -> Result<Page<ScheduleView>, Exit> {
-        let cursor =
-            cursor.map_or_else(String::new, |cursor| format!("&cursor={}", encode(cursor)));
-        self.read(self.get(&format!("/api/schedules?limit={limit}{cursor}")))
-            .await
-    }
-
-    /// `next`: number of due times to include.
-    pub(super) async fn schedule(&self, name: &str, next: u32) -> Result<ScheduleView, Exit> {
-        self.read(
-            self.http
-                .client
-                .get(format!("{}?next={next}", self.schedule_at(name))),
-        )
-        .await
-    }
-
-    pub(super) async fn set_schedule(
-        &self,
-        name: &str,
-        spec: &ScheduleSpec,
-    ) -> Result<ScheduleView, Exit> {
-        self.read(self.http.client.put(self.schedule_at(name)).json(spec))
-            .await
-    }
-
     /// A link to a stored file of the response.
     pub(super) async fn result_link(
         &self,
@@ -353,15 +219,6 @@ fn host_in_clear(url: &str) -> Option<String> {
     let url = reqwest::Url::parse(url).ok()?;
     let host = url.host_str()?;
     (url.scheme() == "http" && !is_this_machine(host)).then(|| host.to_owned())
-}
-
-/// The parameters of a query.
-pub(super) fn joined(query: &[(&str, String)]) -> String {
-    let pairs: Vec<_> = query
-        .iter()
-        .map(|(key, value)| format!("{key}={}", encode(value)))
-        .collect();
-    pairs.join("&")
 }
 
 /// A URL as it may be shown.

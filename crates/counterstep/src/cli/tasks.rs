@@ -9,13 +9,13 @@ use super::proposal::Caller;
 use super::remote::{Remote, runtime};
 use super::submit::{self, DownloadArgs, SubmitArgs};
 use super::table::Look;
-use super::times::shown;
 use super::trail;
 use counterstep_contracts::TaskId;
 use counterstep_contracts::children::ParentView;
 use counterstep_contracts::http::{StepProgress, StepView, TaskView};
 use counterstep_contracts::operation::Declared;
 use counterstep_contracts::operation::shown::{Cell, Table, View, labels};
+use counterstep_contracts::operation::task_views::GetAudit;
 use counterstep_contracts::operation::webhooks::{ListWebhooks, SendWebhook};
 use counterstep_kernel::audit::one_line;
 use counterstep_node::settings::{SettingsFor, commands};
@@ -65,16 +65,6 @@ enum TasksCommand {
     },
     /// Show what the steps of a task have logged
     Log(LogArgs),
-    /// Send a signal to a step, now or before it waits
-    Signal {
-        /// Id of the task
-        id: TaskId,
-        /// The signal's name: that of the step
-        name: String,
-        /// The answer, as JSON
-        #[arg(long)]
-        body: String,
-    },
     /// List a task's webhooks, or send one of them again
     Webhooks {
         /// Id of the task
@@ -124,14 +114,8 @@ pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
                 }
             }
             TasksCommand::Audit { id } => {
-                let trail = remote.audit(*id).await?;
+                let trail = remote.call::<GetAudit>(*id, ()).await?;
                 out.show(&trail, |trail| View::Table(trail::rows(trail)))?
-            }
-            TasksCommand::Signal { id, name, body } => {
-                let answer = remote.signal(*id, name, body.clone()).await?;
-                out.show_text(&answer, |it, _| {
-                    format!("accepted at {}\n", shown(&it.received_at))
-                })?
             }
             TasksCommand::Operator(command) => {
                 let caller = Caller::new(program, &settings.url()?, &Layers::default().url()?);

@@ -4,6 +4,7 @@
 use super::output::{OutputArgs, print, unreadable};
 use super::remote::{Remote, runtime};
 use counterstep_contracts::disable::SwitchView;
+use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::shown::{Cell, Table, View};
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
@@ -32,7 +33,7 @@ pub(super) fn main(args: &TypesArgs) -> Result<(), Exit> {
         let remote = Remote::of(&args.api.read()?)?;
         let text = match &args.command {
             TypesCommand::List => {
-                let page = remote.types().await?;
+                let page: Page<Value> = remote.read_from("/api/task-types").await?;
                 let rows = page.items.iter().map(row).collect::<Result<Vec<_>, _>>()?;
                 args.out.show(&page, |_| list(rows))?
             }

@@ -1,9 +1,9 @@
 //! The flags that name many tasks at once, as the body of a bulk operation.
 
 use super::operator::Signed;
-use super::task_filter::status;
 use super::times::Since;
 use clap::ArgGroup;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use counterstep_contracts::bulk::{BulkAction, BulkFilter, BulkRequest};
 use counterstep_contracts::http::FAILURE_CLASSES;
 use counterstep_contracts::{Labels, TaskStatus};
@@ -39,7 +39,7 @@ pub(super) struct WhichArgs {
     #[arg(long)]
     until: Option<Since>,
     /// With a failure of this class only
-    #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(FAILURE_CLASSES))]
+    #[arg(long, value_parser = PossibleValuesParser::new(FAILURE_CLASSES))]
     failure_class: Option<String>,
     /// With this in the text of the failure
     #[arg(long)]
@@ -47,6 +47,12 @@ pub(super) struct WhichArgs {
     /// Count them and change nothing
     #[arg(long)]
     preview: bool,
+}
+
+/// Reads a state; another text is refused with those that there are.
+fn status() -> impl TypedValueParser<Value = TaskStatus> {
+    PossibleValuesParser::new(TaskStatus::ALL.iter().map(|it| it.as_str()))
+        .try_map(|text| text.parse::<TaskStatus>())
 }
 
 fn label(text: &str) -> Result<(String, String), String> {

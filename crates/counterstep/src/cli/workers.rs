@@ -3,6 +3,7 @@
 use super::output::{OutputArgs, print};
 use super::remote::{Remote, runtime};
 use counterstep_contracts::operation::shown::{Cell, Table, View};
+use counterstep_contracts::operation::workers::ListWorkers;
 use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::workers::{StatusView, WorkerState, WorkerView, WorkersView};
 use counterstep_kernel::audit::one_line;
@@ -28,7 +29,8 @@ pub(super) struct WorkersArgs {
 pub(super) fn main(args: &WorkersArgs) -> Result<(), Exit> {
     let runtime = runtime()?;
     runtime.block_on(async {
-        let mut found = Remote::of(&args.api.read()?)?.workers().await?;
+        let remote = Remote::of(&args.api.read()?)?;
+        let mut found = remote.call::<ListWorkers>((), ()).await?;
         found
             .workers
             .retain(|worker| args.state.is_none_or(|state| worker.state == state));

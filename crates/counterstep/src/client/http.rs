@@ -5,12 +5,9 @@ pub(crate) use super::http_error::HttpError;
 use super::{ClientError, Options, Seen, Submitted};
 use bytes::Bytes;
 use counterstep_contracts::TaskId;
-use counterstep_contracts::http::{
-    Accepted, BatchAnswer, BatchOutcome, BatchRequest, CancelAnswer, ChildSummary, Page,
-    SignalAnswer, TaskView,
-};
-use counterstep_contracts::log::LogPage;
-use counterstep_contracts::run_again::RunAgainRequest;
+use counterstep_contracts::http::{Accepted, BatchAnswer, BatchOutcome, BatchRequest, TaskView};
+use counterstep_contracts::operation::query::with_query;
+use counterstep_contracts::operation::{About, Operation, Target, Verb};
 use counterstep_steps::error::chain;
 use futures::StreamExt;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, RETRY_AFTER};
@@ -32,12 +29,6 @@ const SILENCE: Duration = Duration::from_secs(30);
 
 /// Time limit of an answer to a batch, whose requests are checked one by one.
 const BATCH: Duration = Duration::from_secs(60);
-
-/// Maximum number of children per page.
-const CHILDREN: usize = 200;
-
-/// Maximum number of lines per page of a log: all that is kept.
-const LINES: usize = 200;
 
 /// Seconds of one long poll. The API answers within this time, and its answer has to arrive.
 const POLL: u64 = 30;
@@ -141,6 +132,63 @@ impl OverHttp {
     ) -> Result<T, HttpError> {
         serde_json::from_slice(&self.bytes(request).await?)
             .map_err(|error| HttpError::Unreadable(error.to_string()))
+    }
+
+    /// What an operation answers.
+    pub(crate) async fn call<O: Operation<Output: DeserializeOwned>>(
+        &self,
+        target: O::Target,
+        input: O::Input,
+    ) -> Result<O::Output, HttpError> {
+        let unreadable = |error: serde_json::Error| HttpError::Unreadable(error.to_string());
+        let named = target.segments();
+        let named: Vec<_> = named.iter().map(String::as_str).collect();
+        let input = (size_of::<O::Input>() > 0).then(|| serde_json::to_value(&input));
+        let input = input.transpose().map_err(unreadable)?;
+        let answer = self.ask(&O::ABOUT, &named, input.as_ref()).await?;
+        let answer = if answer.is_empty() {
+            b"null"
+        } else {
+            &answer[..]
+        };
+        serde_json::from_slice(answer).map_err(unreadable)
+    }
+
+    /// What an operation on these things answers, as it came; `input`: what is sent with it, of one that reads as its query.
+    pub(crate) async fn ask(
+        &self,
+        about: &About,
+        named: &[&str],
+        input: Option<&Value>,
+    ) -> Result<Bytes, HttpError> {
+        let path = about.address(named);
+        match (about.verb, input) {
+            (Verb::Get, Some(Value::Object(query))) => {
+                self.send(about.verb, &with_query(&path, query), None).await
+            }
+            _ => self.send(about.verb, &path, input).await,
+        }
+    }
+
+    /// What an address answers, as it came.
+    pub(crate) async fn send(
+        &self,
+        verb: Verb,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Bytes, HttpError> {
+        let url = format!("{}{path}", self.base);
+        let request = match verb {
+            Verb::Get => self.client.get(url),
+            Verb::Post => self.client.post(url),
+            Verb::Put => self.client.put(url),
+            Verb::Delete => self.client.delete(url),
+        };
+        let request = match body {
+            Some(body) => request.json(body),
+            None => request,
+        };
+        self.bytes(request.timeout(ANSWER)).await
     }
 
     fn submission(&self, route: &str, options: &Options) -> RequestBuilder {
@@ -278,72 +326,6 @@ impl OverHttp {
             response,
             failure: failure.map(|failure| failure.message),
         })
-    }
-
-    /// All tasks that this one has submitted.
-    pub(super) async fn children(&self, task: TaskId) -> Result<Vec<ChildSummary>, ClientError> {
-        let url = format!("{}/api/tasks/{task}/children?limit={CHILDREN}", self.base);
-        let (mut all, mut after) = (Vec::new(), String::new());
-        loop {
-            let request = self.client.get(format!("{url}{after}")).timeout(ANSWER);
-            let page: Page<ChildSummary> = self.read(request).await?;
-            all.extend(page.items);
-            let Some(cursor) = page.next_cursor else {
-                return Ok(all);
-            };
-            after = format!("&cursor={}", encode(&cursor));
-        }
-    }
-
-    /// The lines of a task behind a cursor.
-    pub(crate) async fn log(
-        &self,
-        task: TaskId,
-        after: Option<&str>,
-    ) -> Result<LogPage, HttpError> {
-        let mut url = format!("{}/api/tasks/{task}/log?limit={LINES}", self.base);
-        if let Some(after) = after {
-            url.push_str(&format!("&cursor={}", encode(after)));
-        }
-        self.read(self.client.get(url).timeout(ANSWER)).await
-    }
-
-    pub(super) async fn cancel(&self, task: TaskId) -> Result<CancelAnswer, ClientError> {
-        let request = self
-            .client
-            .delete(format!("{}/api/tasks/{task}", self.base));
-        Ok(self.read(request.timeout(ANSWER)).await?)
-    }
-
-    pub(super) async fn run_again(
-        &self,
-        task: TaskId,
-        from: Option<&str>,
-        note: &str,
-    ) -> Result<TaskId, ClientError> {
-        let body = RunAgainRequest {
-            from: from.map(str::to_owned),
-            request: None,
-            patch: None,
-            note: note.to_owned(),
-            actor: None,
-        };
-        let url = format!("{}/api/tasks/{task}/run-again", self.base);
-        let request = self.client.post(url).json(&body).timeout(ANSWER);
-        Ok(self.read::<Accepted>(request).await?.task_id)
-    }
-
-    pub(super) async fn signal(
-        &self,
-        task: TaskId,
-        step: &str,
-        body: &Value,
-    ) -> Result<(), ClientError> {
-        // A step's name is one segment, whatever it holds.
-        let url = format!("{}/api/tasks/{task}/signals/{}", self.base, encode(step));
-        let request = self.client.post(url).json(body).timeout(ANSWER);
-        self.read::<SignalAnswer>(request).await?;
-        Ok(())
     }
 }
 

@@ -1,24 +1,23 @@
 //! The client's side of an engine of the same process.
 
 use super::{ClientError, Options, Seen, Submitted};
-use counterstep_contracts::http::{BatchRequest, CancelAnswer, ChildSummary};
-use counterstep_contracts::log::LogPage;
-use counterstep_contracts::{TaskId, Tenant};
+use counterstep_contracts::http::BatchRequest;
+use counterstep_contracts::{ProblemCode, TaskId, Tenant};
 use counterstep_kernel::client::{
     self, BatchItem, Preparation, RunAgain, Submission, SubmitError, UploadSession,
 };
-use counterstep_kernel::ports::{ChildQuery, Signal};
+use counterstep_kernel::ports::Signal;
 use counterstep_kernel::record::TaskRecord;
-use counterstep_kernel::status::task_log::{self, NoCursor};
-use counterstep_kernel::webhooks::WebhookUrl;
+use counterstep_kernel::webhooks::{WebhookUrl, Webhooks};
 use counterstep_kernel::{Engine, record::load};
-use counterstep_operations::{Refused, no_such_task, no_such_type, task_view};
+use counterstep_operations::{Caller, Cx, Process, Refused, Run, no_such_task, no_such_type};
 use counterstep_steps::TaskType;
 use counterstep_steps::traces::TRACES;
 use futures::StreamExt;
 use futures::future::{Either, select};
 use serde_json::Value;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 use tracing::{Instrument, Span};
 
@@ -27,9 +26,6 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// Maximum pause between two polls.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-
-/// Maximum number of children that are read at a time.
-const CHILDREN: u32 = 500;
 
 /// In the audit.
 const ACTOR: &str = "client";
@@ -43,6 +39,25 @@ impl InProcess {
     pub(super) fn of(engine: &Engine) -> Self {
         Self {
             engine: engine.clone(),
+        }
+    }
+
+    /// What an operation answers to an administrator of the installation.
+    pub(super) async fn call<O: Run>(
+        &self,
+        target: O::Target,
+        input: O::Input,
+    ) -> Result<O::Output, ClientError> {
+        let cx = Cx {
+            engine: self.engine.clone(),
+            caller: Caller::anyone(),
+            process: Arc::new(ThisProcess),
+        };
+        O::find(&cx, &target).map_err(refused)?;
+        let running = async move { O::run(cx, target, input).await.map_err(refused) };
+        match O::ABOUT.changes() {
+            true => to_its_end(running).await,
+            false => running.await,
         }
     }
 
@@ -210,43 +225,6 @@ impl InProcess {
             .ok_or_else(|| refused(no_such_task()))
     }
 
-    /// All tasks that this one has submitted.
-    pub(super) async fn children(&self, task: TaskId) -> Result<Vec<ChildSummary>, ClientError> {
-        let record = self.record(task).await?;
-        let mut query = ChildQuery {
-            parent: task,
-            step: None,
-            statuses: Vec::new(),
-            after: None,
-            limit: CHILDREN,
-        };
-        let mut all = Vec::new();
-        loop {
-            let lines = self.engine.ports.store.children(&query).await;
-            let lines = lines.map_err(refused)?;
-            let Some(last) = lines.last() else {
-                return Ok(all);
-            };
-            query.after = Some((last.step, last.no));
-            all.extend(
-                lines
-                    .into_iter()
-                    .map(|line| task_view::child(&record, line)),
-            );
-        }
-    }
-
-    pub(super) async fn log(
-        &self,
-        task: TaskId,
-        after: Option<&str>,
-    ) -> Result<LogPage, ClientError> {
-        let after = after.map(str::parse).transpose();
-        let after = after.map_err(|error: NoCursor| ClientError::refused(error.to_string()))?;
-        let page = task_log::read(&self.engine.ports.store, task, after, usize::MAX).await;
-        page.map_err(refused)
-    }
-
     pub(super) async fn look(&self, task: TaskId) -> Result<Seen, ClientError> {
         let row = self.record(task).await?.task;
         Ok(Seen {
@@ -277,16 +255,6 @@ impl InProcess {
         }
     }
 
-    pub(super) async fn cancel(&self, task: TaskId) -> Result<CancelAnswer, ClientError> {
-        self.look(task).await?;
-        let engine = self.engine.clone();
-        to_its_end(async move {
-            let cancelled = client::cancel(&engine, task, "client").await;
-            cancelled.map(|it| it.answer).map_err(refused)
-        })
-        .await
-    }
-
     pub(super) async fn run_again(
         &self,
         task: TaskId,
@@ -310,21 +278,19 @@ impl InProcess {
         })
         .await
     }
+}
 
-    pub(super) async fn signal(
-        &self,
-        task: TaskId,
-        step: &str,
-        body: Value,
-    ) -> Result<(), ClientError> {
-        self.look(task).await?;
-        let (engine, step) = (self.engine.clone(), step.to_owned());
-        to_its_end(async move {
-            let sent = client::signal(&engine, task, &step, body, ACTOR).await;
-            sent.map(drop).map_err(refused)
-        })
-        .await
+/// A process without an API of its own.
+#[derive(Debug)]
+struct ThisProcess;
+
+impl Process for ThisProcess {
+    fn webhooks(&self) -> Result<&Webhooks, Refused> {
+        let detail = "webhooks are sent by the API: use a client that talks to it over HTTP";
+        Err(Refused::new(ProblemCode::WebhooksOff, detail))
     }
+
+    fn forget_key(&self, _: &str) {}
 }
 
 /// What a request for a transaction of the caller's own comes to.

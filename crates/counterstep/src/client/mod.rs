@@ -1,6 +1,7 @@
 //! Submitting and following tasks from code, typed by the task type: in the process of an engine, or
 //! over HTTP. Must not know what becomes of a task.
 
+mod error;
 mod events;
 mod form;
 pub(crate) mod http;
@@ -13,6 +14,7 @@ mod tests;
 mod transaction;
 
 pub use counterstep_kernel::ports::SqlStatement;
+pub use error::{ClientError, Refusal};
 pub use events::{Event, Events};
 pub(crate) use submit::Options;
 pub use submit::Submit;
@@ -20,14 +22,20 @@ pub use transaction::{SqlConnection, SqlError, Uncommitted};
 
 use counterstep_contracts::http::{BATCH_MOST, BatchRequest, CancelAnswer, ChildSummary};
 use counterstep_contracts::log::LogPage;
+use counterstep_contracts::operation::task_lists::{ChildrenQuery, GetLog, ListChildren, LogQuery};
+use counterstep_contracts::operation::tasks::{CancelTask, RunTaskAgain, SendSignal, SignalOfTask};
+use counterstep_contracts::operation::{Cursor, Limit};
+use counterstep_contracts::run_again::RunAgainRequest;
 use counterstep_contracts::{Problem, ProblemCode, TaskId, TaskStatus};
 use counterstep_kernel::Engine;
 use counterstep_kernel::client::SubmitError;
+use counterstep_operations::Run;
 use counterstep_steps::task::output;
 use counterstep_steps::{DistributedTask, StepError};
 use http::OverHttp;
 use in_process::{InProcess, refused};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::fmt;
 use std::marker::PhantomData;
@@ -47,83 +55,6 @@ pub struct Client(Way);
 enum Way {
     InProcess(Box<InProcess>),
     Http(OverHttp),
-}
-
-/// What was asked was not done.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ClientError {
-    /// The request is refused.
-    #[error("the request is refused: {0}")]
-    Refused(Refusal),
-    /// The task came to rest without a response.
-    #[error("the task is {status}{}", failure.as_ref().map_or_else(String::new, |why| format!(": {why}")))]
-    NotCompleted {
-        /// Where it rests.
-        status: TaskStatus,
-        /// Why, where it says so.
-        failure: Option<String>,
-    },
-    /// A statement was not executed in the caller's own transaction, or the transaction is not
-    /// committed.
-    #[error("{0}")]
-    Transaction(String),
-    /// A request cannot be written as JSON, or a response is not of the declared type.
-    #[error(transparent)]
-    Type(#[from] serde_json::Error),
-    /// The database, or the API, does not answer, or asks to come again later. Whether a submission
-    /// took effect may be unknown: the same request with the same key tells.
-    #[error("{0}")]
-    Unavailable(String),
-}
-
-/// Why a request is refused: what the API's problem document says, in process too.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Refusal {
-    /// The stable code. `None`: what is refused never came before the API or the engine.
-    pub code: Option<ProblemCode>,
-    /// What was wrong, what was expected, what to do.
-    pub detail: String,
-    /// JSON pointer, field name or parameter that is at fault.
-    pub pointer: Option<String>,
-    /// When to come again, where that helps.
-    pub retry_after: Option<Duration>,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(code) = self.code {
-            write!(f, "{} ({}): ", code.title(), code.as_str())?;
-        }
-        f.write_str(&self.detail)
-    }
-}
-
-impl ClientError {
-    /// What a problem document says, whichever way it came.
-    fn of(problem: Problem, retry_after: Option<Duration>) -> Self {
-        // The same request may be accepted later.
-        if matches!(problem.status, 408 | 429 | 500..) || problem.code == ProblemCode::InProgress {
-            return Self::Unavailable(problem.to_string());
-        }
-        Self::Refused(Refusal {
-            code: Some(problem.code),
-            detail: problem.detail,
-            pointer: problem.pointer,
-            retry_after,
-        })
-    }
-
-    /// Refused without a problem document.
-    fn refused(detail: impl Into<String>) -> Self {
-        Self::Refused(Refusal {
-            code: None,
-            detail: detail.into(),
-            pointer: None,
-            retry_after: None,
-        })
-    }
 }
 
 /// What became of each request of a batch.
@@ -278,6 +209,23 @@ impl Client {
         Ok(self.handle(id))
     }
 
+    /// What an operation of [`contracts::operation`](counterstep_contracts::operation) answers, as
+    /// `client.call::<PauseQueue>(name, request)`. In the process of an engine the caller is an administrator of the installation,
+    /// and over HTTP the holder of the token.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn call<O: Run<Output: DeserializeOwned>>(
+        &self,
+        target: O::Target,
+        input: O::Input,
+    ) -> Result<O::Output, ClientError> {
+        match &self.0 {
+            Way::InProcess(here) => here.call::<O>(target, input).await,
+            Way::Http(http) => Ok(http.call::<O>(target, input).await?),
+        }
+    }
+
     /// Of a task that was submitted before.
     #[must_use]
     pub fn handle<T: DistributedTask>(&self, task: TaskId) -> Handle<T> {
@@ -365,9 +313,20 @@ impl<T: DistributedTask> Handle<T> {
     /// [`ClientError`]; also when there is no such task.
     pub async fn children(&self) -> Result<Vec<ChildSummary>, ClientError> {
         self.look(false).await?;
-        match &self.client.0 {
-            Way::InProcess(here) => here.children(self.task).await,
-            Way::Http(http) => http.children(self.task).await,
+        let (mut all, mut cursor) = (Vec::new(), None);
+        loop {
+            let query = ChildrenQuery {
+                step: None,
+                status: Vec::new(),
+                limit: Limit::MOST,
+                cursor,
+            };
+            let page = self.client.call::<ListChildren>(self.task, query).await?;
+            all.extend(page.items);
+            match page.next_cursor {
+                Some(next) => cursor = Some(Cursor(next)),
+                None => return Ok(all),
+            }
         }
     }
 
@@ -378,10 +337,8 @@ impl<T: DistributedTask> Handle<T> {
     /// [`ClientError`]; also when there is no such task.
     pub async fn log(&self, after: Option<&str>) -> Result<LogPage, ClientError> {
         self.look(false).await?;
-        match &self.client.0 {
-            Way::InProcess(here) => here.log(self.task, after).await,
-            Way::Http(http) => Ok(http.log(self.task, after).await?),
-        }
+        let query = LogQuery::after(after);
+        self.client.call::<GetLog>(self.task, query).await
     }
 
     /// Cancels it: what it has done is undone.
@@ -389,10 +346,7 @@ impl<T: DistributedTask> Handle<T> {
     /// # Errors
     /// [`ClientError::Refused`], where it cannot be cancelled any more, or never.
     pub async fn cancel(&self) -> Result<CancelAnswer, ClientError> {
-        match &self.client.0 {
-            Way::InProcess(here) => here.cancel(self.task).await,
-            Way::Http(http) => http.cancel(self.task).await,
-        }
+        self.client.call::<CancelTask>(self.task, ()).await
     }
 
     /// Runs it again once it has ended, as a new task: from the start, or from a step, with what the steps before it
@@ -402,10 +356,20 @@ impl<T: DistributedTask> Handle<T> {
     /// [`ClientError::Refused`], where it has not ended, or cannot run again from that step.
     pub async fn run_again(&self, from: Option<&str>, note: &str) -> Result<Self, ClientError> {
         let task = match &self.client.0 {
-            Way::InProcess(here) => here.run_again(self.task, from, note).await,
-            Way::Http(http) => http.run_again(self.task, from, note).await,
+            Way::InProcess(here) => here.run_again(self.task, from, note).await?,
+            Way::Http(http) => {
+                let request = RunAgainRequest {
+                    from: from.map(str::to_owned),
+                    request: None,
+                    patch: None,
+                    note: note.to_owned(),
+                    actor: None,
+                };
+                let accepted = http.call::<RunTaskAgain>(self.task, request).await?;
+                accepted.task_id
+            }
         };
-        Ok(self.client.handle(task?))
+        Ok(self.client.handle(task))
     }
 
     /// Sends the signal that this step waits for, or will.
@@ -417,11 +381,12 @@ impl<T: DistributedTask> Handle<T> {
         step: &str,
         body: &B,
     ) -> Result<(), ClientError> {
+        let to = SignalOfTask {
+            task: self.task,
+            name: step.to_owned(),
+        };
         let body = serde_json::to_value(body)?;
-        match &self.client.0 {
-            Way::InProcess(here) => here.signal(self.task, step, body).await,
-            Way::Http(http) => http.signal(self.task, step, &body).await,
-        }
+        self.client.call::<SendSignal>(to, body).await.map(drop)
     }
 
     async fn rest(&self) -> Result<Seen, ClientError> {

@@ -5,12 +5,12 @@ use crate::client::{again_type, is_erased};
 use crate::plan;
 use crate::record::{StepRow, TaskRecord};
 use crate::task::{Registry, TaskType};
-use counterstep_contracts::commands::{RUN_TASK_AGAIN, SEND_SIGNAL, WHOLE_BODY};
+use counterstep_contracts::commands::WHOLE_BODY;
 use counterstep_contracts::operation::breakers::CloseBreaker;
 use counterstep_contracts::operation::decisions::{ResolveTask, RetryTask, SetRecoveries};
 use counterstep_contracts::operation::limits::{ResetLimit, SetLimit};
 use counterstep_contracts::operation::queues::ResumeQueue;
-use counterstep_contracts::operation::tasks::CancelTask;
+use counterstep_contracts::operation::tasks::{CancelTask, RunTaskAgain, SendSignal};
 use counterstep_contracts::operation::workers::ResumeWorkers;
 use counterstep_contracts::operation::{About, Operation};
 use counterstep_contracts::operator::{OperatorMove, WhyCode};
@@ -163,7 +163,7 @@ const RECOUNT: Move = Move {
 const MOVES: &[Move] = &[
     Move {
         texts: |_| Texts("signal", "answer {}", "answers {}: the body is the answer of its declared type, as JSON", "Answer"),
-        call: &SEND_SIGNAL,
+        call: &SendSignal::ABOUT,
         fits: Fits::Step(|of, row| match row.status {
             _ if !of.goes_forward() || !of.waits_for_signal(row) => No,
             StepStatus::Waiting => Offered,
@@ -240,7 +240,7 @@ const MOVES: &[Move] = &[
     RECOUNT,
     Move {
         texts: |_| Texts("run-again", "run it again", "runs it again from the start, as a new task", "Run it again"),
-        call: &RUN_TASK_AGAIN,
+        call: &RunTaskAgain::ABOUT,
         fits: Fits::Task(|of| offered_if(of.again.is_some_and(|it| !is_erased(&it, &of.record.task)))),
         body: || Some(json!({})),
         // What the rows do not say, as whether its files are still there, the answer does.

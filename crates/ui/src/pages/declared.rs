@@ -16,7 +16,7 @@ use actix_web::{HttpRequest, Resource};
 use counterstep_contracts::ProblemCode;
 use counterstep_contracts::commands::address;
 use counterstep_contracts::limit::Rate;
-use counterstep_contracts::operation::{About, Command, Declared, Takes};
+use counterstep_contracts::operation::{About, Command, Declared, Flag, Takes};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
@@ -42,12 +42,14 @@ impl Group for Others {
     }
 }
 
-/// The command of an operation that has a form here: it changes one thing that its address names. A task has moves, and the page of a
-/// bulk operation shows how far it is.
+/// The command of an operation that has a form here: it changes one thing that its address names, and its flags are lines of text. A
+/// task has moves, and the page of a bulk operation shows how far it is.
 pub(crate) fn command(it: &Declared) -> Option<Command> {
     let command = it.about.command?;
+    let is_line = |flag: &Flag| matches!(flag.takes, Takes::Text | Takes::Number | Takes::Rate);
     let is_here = it.about.changes() && it.params.len() == 1;
-    (is_here && !["tasks", "bulk"].contains(&command.words[0])).then_some(command)
+    let has_lines = command.body.is_none() && command.flags.iter().all(is_line);
+    (is_here && has_lines && !["tasks", "bulk"].contains(&command.words[0])).then_some(command)
 }
 
 /// What a decision is about, and what it would lead to.
@@ -174,7 +176,9 @@ pub(crate) fn decision<G: Group>(it: Declared, command: Command) -> (String, Res
     let path = format!("/{group}/{{name}}/{what}");
     let page = move |request| page::<G>(it, command, request);
     let sent = move |request, payload| post::<G>(it, command, request, payload);
-    let both = resource(&path).route(get().to(page)).route(web::post().to(sent));
+    let both = resource(&path)
+        .route(get().to(page))
+        .route(web::post().to(sent));
     (path, both)
 }
 

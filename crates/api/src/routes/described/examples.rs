@@ -60,14 +60,6 @@ pub(super) fn completed() -> Value {
     })
 }
 
-pub(super) fn signal_body() -> Value {
-    json!({ "approved": true, "by": "kim" })
-}
-
-pub(super) fn signal() -> Value {
-    json!({ "task_id": TASK, "signal": "approval", "received_at": CHANGED })
-}
-
 pub(super) fn bulk_request() -> Value {
     json!({
         "action": "redrive", "group": GROUP, "filter": { "type": "BookSeat" },

@@ -8,7 +8,6 @@ pub(super) mod events;
 pub(super) mod links;
 pub(super) mod process;
 pub(super) mod run_again;
-pub(super) mod schedules;
 pub(super) mod submitting;
 pub(super) mod tasks;
 pub(super) mod types;

@@ -6,7 +6,7 @@ use super::params::{
 };
 use crate::openapi::{CACHE_CONTROL, Header, Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
-use counterstep_contracts::http::{SignalAnswer, TaskView};
+use counterstep_contracts::http::TaskView;
 use counterstep_contracts::operation::{Chapter, Param, TASK_ID};
 use serde_json::{Value, json};
 
@@ -14,7 +14,6 @@ fn index() -> Value {
     json!({ "type": "integer", "minimum": 0, "maximum": 1_000_000 })
 }
 
-const SIGNAL: Param = param("name", "The name of the step that waits", text, "approval");
 pub(super) const RESULT: Param = param(
     "name",
     "The field of the response that is a stored file, or a list of them",
@@ -60,26 +59,6 @@ pub(in super::super) const GET: Operation = Operation::new(
     ]),
 ])
 .problems(NO_SUCH_TASK);
-
-pub(in super::super) const SIGNAL_POST: Operation = Operation::new(
-    "sendSignal",
-    Chapter::Tasks,
-    "Answer a step that waits for a signal",
-)
-.path(&[TASK_ID, SIGNAL])
-.body::<Value>(examples::signal_body)
-.replies(&[Reply::json::<SignalAnswer>(
-    202,
-    "The signal is accepted; the same for each repetition",
-    examples::signal,
-)])
-.problems(&[
-    C::MalformedParameter,
-    C::NoSuchTask,
-    C::NoSuchSignal,
-    C::SignalTooLate,
-    C::SignalTaken,
-]);
 
 const FILE: &[Header] = &[
     ETAG,

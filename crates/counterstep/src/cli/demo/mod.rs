@@ -15,6 +15,7 @@ use crate::run::{Roles, run};
 use child::WorkerProcess;
 use counterstep_api::ApiSettings;
 use counterstep_contracts::http::TaskView;
+use counterstep_contracts::operation::task_views::GetAudit;
 use counterstep_contracts::{StepKind, StepStatus, TaskDecl, TaskId, TaskStatus};
 use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use counterstep_kernel::{Engine, EngineSettings};
@@ -296,7 +297,7 @@ impl Demo<'_> {
             width: Some(width),
             ..look
         };
-        let rows = look.plain(&trail::rows(&remote.audit(task).await?));
+        let rows = look.plain(&trail::rows(&remote.call::<GetAudit>(task, ()).await?));
         print(&format!("{rows}\n"))?;
         self.conclude(engine, remote, &view, lost).await?;
         print(&format!(

@@ -4,6 +4,7 @@ use crate::cli::output::print;
 use crate::cli::remote::Remote;
 use crate::cli::tasks::progress;
 use counterstep_contracts::http::{StepView, TaskView};
+use counterstep_contracts::operation::task_views::GetAudit;
 use counterstep_contracts::{Direction, Outcome, StepStatus, TaskDecl};
 use counterstep_kernel::Engine;
 use counterstep_node::Exit;
@@ -125,7 +126,7 @@ fn position(view: &TaskView) -> u64 {
 
 /// After a crash there are more attempts than steps, and still one committed output a step.
 pub(super) async fn committed_once(remote: &Remote, view: &TaskView) -> Result<(), Exit> {
-    let trail = remote.audit(view.task_id).await?;
+    let trail = remote.call::<GetAudit>(view.task_id, ()).await?;
     for step in &view.steps {
         let tries: Vec<_> = trail
             .attempts

@@ -1,11 +1,12 @@
 //! The flags that have what is sent with an operation: from the schema of its input, and what the declaration says of some. Must
 //! not know an operation.
 
-use super::super::edit::{SetArgs, field as named_value, read_file};
+use super::super::edit::{SetArgs, field as named_value, read_file, request_text};
 use super::super::operator::user;
 use super::super::times::Since;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction, ArgMatches};
+use counterstep_contracts::commands::WHOLE_BODY;
 use counterstep_contracts::operation::{Declared, QueryParam, Takes};
 use counterstep_contracts::{Rate, TaskId};
 use counterstep_node::Exit;
@@ -51,6 +52,8 @@ enum Kind {
     Time,
     Json,
     File,
+    /// JSON, or a file with it.
+    JsonOrFile,
     Rate,
     /// Nothing: it stands for this text.
     Itself(&'static str),
@@ -69,6 +72,9 @@ pub(super) fn of(it: &Declared) -> (Vec<Field>, Vec<String>) {
         return (Vec::new(), Vec::new());
     };
     let schema = input.whole_schema();
+    if let Some(flag) = it.about.command.and_then(|it| it.body) {
+        return (vec![Field::whole(flag, &schema)], Vec::new());
+    }
     let declared = it.about.command.map_or(&[][..], |it| it.flags);
     let is_required = texts(&schema["required"]);
     let mut fields = Vec::new();
@@ -105,7 +111,9 @@ pub(super) fn of(it: &Declared) -> (Vec<Field>, Vec<String>) {
     fields.sort_by_key(place);
     let one_of = schema["anyOf"].as_array().into_iter().flatten();
     let one_of = one_of.flat_map(|it| texts(&it["required"]));
-    (fields, one_of.collect())
+    let declared = declared.iter().filter(|flag| flag.is_one_of);
+    let declared = declared.map(|flag| flag.field.to_owned());
+    (fields, one_of.chain(declared).collect())
 }
 
 /// The flags of a query: words stand there as answers have them, and pages are those of people.
@@ -150,9 +158,14 @@ fn about(schema: &Value) -> String {
 fn kind_of(takes: Takes, schema: &Value) -> Kind {
     match takes {
         // The schema knows the values of a word, and the form of a text.
-        Takes::Text | Takes::Word => kind(schema),
+        Takes::Text | Takes::Word => match kind(schema) {
+            // What is set is a time, and not how long ago one was.
+            Kind::Time => Kind::Text,
+            kind => kind,
+        },
         Takes::Json => Kind::Json,
         Takes::File => Kind::File,
+        Takes::JsonOrFile => Kind::JsonOrFile,
         Takes::Number => Kind::ANY_NUMBER,
         Takes::Rate => Kind::Rate,
         Takes::Itself(text) => Kind::Itself(text),
@@ -248,7 +261,12 @@ impl Kind {
             }
             Self::Word(words) => {
                 let shown = words.iter().map(|word| {
+                    // As answers have it, too.
                     let value = PossibleValue::new(word.typed.clone());
+                    let value = match word.typed == word.sent {
+                        true => value,
+                        false => value.alias(word.sent.clone()),
+                    };
                     match word.about.is_empty() {
                         true => value,
                         false => value.help(word.about.clone()),
@@ -275,7 +293,9 @@ impl Kind {
                     format!("not JSON ({error}); a text needs its quotes: '\"like this\"'")
                 })
             }),
-            Self::File => ValueParser::new(|text: &str| Ok::<_, String>(Value::from(text))),
+            Self::File | Self::JsonOrFile => {
+                ValueParser::new(|text: &str| Ok::<_, String>(Value::from(text)))
+            }
             Self::Rate => ValueParser::new(|text: &str| {
                 let rate = Rate::parse(text)?;
                 serde_json::to_value(rate).map_err(|error| error.to_string())
@@ -292,6 +312,7 @@ impl Kind {
     const fn value_name(&self) -> Option<&'static str> {
         match self {
             Self::File => Some("FILE"),
+            Self::JsonOrFile => Some("JSON|FILE"),
             Self::Fields => Some("FIELD=VALUE"),
             _ => None,
         }
@@ -299,6 +320,21 @@ impl Kind {
 }
 
 impl Field {
+    /// The flag that has the whole body.
+    fn whole(flag: &str, schema: &Value) -> Self {
+        Self {
+            name: WHOLE_BODY.to_owned(),
+            flag: flag.trim_start_matches('-').to_owned(),
+            about: match about(schema) {
+                none if none.is_empty() => "What is sent, as JSON".to_owned(),
+                about => about,
+            },
+            is_required: true,
+            usual: None,
+            kind: Kind::Json,
+        }
+    }
+
     pub(super) fn arg(&self) -> Arg {
         let arg = Arg::new(self.name.clone()).long(self.flag.clone());
         let arg = arg.required(self.is_required).help(self.about.clone());
@@ -332,6 +368,15 @@ impl Field {
             Kind::File => {
                 let file = values.first().and_then(Value::as_str);
                 file.map(|file| read_file(Path::new(file))).transpose()
+            }
+            Kind::JsonOrFile => {
+                let given = values.first().and_then(Value::as_str);
+                let read = |given| {
+                    let text = request_text(given)?;
+                    let wrong = |error| format!("--{} is not JSON: {error}", self.flag);
+                    serde_json::from_str(&text).map_err(|error| Exit::usage(wrong(error)))
+                };
+                given.map(read).transpose()
             }
             _ if self.name == "actor" => {
                 let given = values.into_iter().next();

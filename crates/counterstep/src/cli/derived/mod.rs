@@ -9,9 +9,10 @@ use super::output::{OutputArgs, print, unreadable};
 use super::remote::{Remote, runtime};
 use bytes::Bytes;
 use clap::{Arg, ArgGroup, ArgMatches, Args, Command, FromArgMatches};
+use counterstep_contracts::commands::WHOLE_BODY;
 use counterstep_contracts::declaration::kebab_case;
 use counterstep_contracts::http::Page;
-use counterstep_contracts::operation::{Command as Asks, Declared, Param, ShownFn};
+use counterstep_contracts::operation::{BY_HAND, Command as Asks, Declared, Param, ShownFn};
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
 use flags::Field;
@@ -30,6 +31,7 @@ pub(super) struct Group {
 pub(super) fn add_to(whole: Command, operations: &[Declared]) -> Command {
     let all = operations
         .iter()
+        .chain(BY_HAND)
         .filter_map(|it| Some((it.about.command?, it)));
     let whole = all.clone().fold(whole, |whole, (asks, _)| {
         let [group, _] = asks.words;
@@ -104,7 +106,7 @@ fn find<'a>(
         let asks = it.about.command;
         asks.is_some_and(|it| it.words == [group, name])
     };
-    Some((operations.iter().find(is_it)?, given))
+    Some((operations.iter().chain(BY_HAND).find(is_it)?, given))
 }
 
 fn run_one(it: &Declared, given: &ArgMatches) -> Result<(), Exit> {
@@ -141,7 +143,12 @@ fn asked(it: &Declared, given: &ArgMatches) -> Result<(Vec<String>, Option<Value
             body.insert(field.name.clone(), value);
         }
     }
-    Ok((named, Some(Value::Object(body))))
+    let is_whole = it.about.command.is_some_and(|it| it.body.is_some());
+    let sent = match is_whole {
+        true => body.remove(WHOLE_BODY),
+        false => Some(Value::Object(body)),
+    };
+    Ok((named, sent))
 }
 
 /// Asks for an operation on what is named, and gives its answer as a command prints it.

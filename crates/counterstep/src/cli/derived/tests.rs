@@ -4,10 +4,9 @@ use super::super::submit::tests::scripted;
 use super::super::{ALL, command};
 use super::*;
 use counterstep_contracts::access::Role;
-use counterstep_contracts::commands::with_commands;
 use counterstep_contracts::operation::dead_letters::GroupDeadLetters;
 use counterstep_contracts::operation::task_lists::{ListChildren, ListTasks};
-use counterstep_contracts::operation::{About, Access, Chapter, Operation};
+use counterstep_contracts::operation::{About, Access, BY_HAND, Chapter, Operation};
 use counterstep_contracts::operator::OperatorMove;
 use counterstep_contracts::{QueueName, TaskId};
 use counterstep_steps::Registry;
@@ -175,6 +174,18 @@ fn moves() -> Vec<OperatorMove> {
             Some(json!({"recovery_attempts": 0, "note": "a+b"})),
         ),
         (
+            "putSchedule",
+            "nightly",
+            Some(
+                json!({"type": "Order", "cron": "@daily", "misfire": "fire_once", "catch_up_limit": 3}),
+            ),
+        ),
+        (
+            "runTaskAgain",
+            TASK,
+            Some(json!({"from": "ship", "patch": patch, "note": "why"})),
+        ),
+        (
             "setLimit",
             "type:a/b",
             Some(json!({"at_once": 3, "rate": {"starts": 50, "per": "1s"}, "note": "why"})),
@@ -183,6 +194,7 @@ fn moves() -> Vec<OperatorMove> {
     let known: Vec<_> = bodies.iter().map(|it| it.0).collect();
     let others = ALL
         .iter()
+        .chain(BY_HAND)
         .filter(|it| it.about.command.is_some() && !known.contains(&it.about.id))
         // A list with a query is no move.
         .filter(|it| it.query.is_none());
@@ -199,8 +211,11 @@ fn moves() -> Vec<OperatorMove> {
 #[test]
 fn each_command_that_a_move_prints_is_read_as_the_move_that_it_is() {
     let moves = moves();
-    let of_moves = |id| ALL.iter().any(|of| of.about.id == id && of.query.is_none());
-    for about in with_commands().filter(|it| of_moves(it.id)) {
+    let all = ALL.iter().chain(BY_HAND);
+    for about in all.filter(|it| it.query.is_none()).map(|it| &it.about) {
+        if about.command.is_none() {
+            continue;
+        }
         let is_tried = moves
             .iter()
             .any(|it| it.operation.as_deref() == Some(about.id));
@@ -221,30 +236,6 @@ fn each_command_that_a_move_prints_is_read_as_the_move_that_it_is() {
             body
         };
         assert_eq!(without_user(body), can.body, "{words:?}");
-    }
-}
-
-#[test]
-fn commands_of_moves_that_are_written_by_hand_are_read_too() {
-    let by_hand = with_commands().filter(|it| ALL.iter().all(|of| of.about.id != it.id));
-    let by_hand: Vec<_> = by_hand.map(|it| it.id).collect();
-    assert_eq!(by_hand, ["sendSignal", "runTaskAgain"]);
-    for words in [
-        &["tasks", "signal", TASK, "a/b", "--body", "{}"][..],
-        &[
-            "tasks",
-            "run-again",
-            TASK,
-            "--from",
-            "ship",
-            "--set",
-            "amount=12",
-            "--note",
-            "x",
-        ],
-    ] {
-        assert!(parsed(ALL, words).is_ok(), "{words:?}");
-        assert_eq!(read(ALL, words), None, "no declared one");
     }
 }
 

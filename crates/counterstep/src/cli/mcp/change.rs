@@ -64,7 +64,7 @@ impl Changes {
         match shown {
             Some(Some(shown)) if shown.what == asked => {
                 let Request { verb, path, body } = &asked.request;
-                let made = remote.call(*verb, path, body.as_ref()).await;
+                let made = remote.send(*verb, path, body.as_ref()).await;
                 let made = made.map_err(|exit| exit.to_string())?;
                 Ok(answered(&format!("Done: {}. {STRANGERS}", tool.summary()), &made))
             }

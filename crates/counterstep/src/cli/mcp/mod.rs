@@ -195,7 +195,7 @@ async fn read(
     arguments: Map<String, Value>,
 ) -> Result<Value, String> {
     let request = tool.request(arguments)?;
-    let answer = remote.call(request.verb, &request.path, None).await;
+    let answer = remote.send(request.verb, &request.path, None).await;
     Ok(answered(
         STRANGERS,
         &answer.map_err(|exit| exit.to_string())?,

@@ -1,8 +1,9 @@
 //! A tool made of a declaration: what it takes, and the request that it is. Must not send one.
 
 use counterstep_contracts::access::{CallerView, Role};
+use counterstep_contracts::commands::WHOLE_BODY;
 use counterstep_contracts::operation::query::with_query;
-use counterstep_contracts::operation::{Access, Body, Declared, Verb};
+use counterstep_contracts::operation::{Access, BY_HAND, Body, Declared, Verb};
 use serde_json::{Map, Value, json};
 
 /// The argument that confirms a change.
@@ -18,6 +19,8 @@ pub(super) struct Tool {
     takes: Map<String, Value>,
     required: Vec<Value>,
     has_actor: bool,
+    /// Whether one argument is all that is sent.
+    is_whole: bool,
 }
 
 /// A request to the API.
@@ -43,6 +46,7 @@ pub(super) fn offered(
     let is_allowed = |it: &Declared| !it.about.changes() || allow >= it.about.access.role();
     let offered = declared
         .iter()
+        .chain(BY_HAND)
         .filter(|it| may(it.about.access) && !it.about.no_store && is_allowed(it));
     offered.map(|it| Tool::of(*it)).collect()
 }
@@ -58,7 +62,15 @@ impl Tool {
             required.push(json!(param.name));
         }
         let mut input = declared.input.as_ref().map_or(Value::Null, schema);
-        let has_actor = match input["properties"].as_object_mut() {
+        // What is sent is no object of fields.
+        let is_whole = declared.body().is_some() && input.get("properties").is_none();
+        if is_whole {
+            let about = json!({ "description": "What is sent" });
+            takes.insert(WHOLE_BODY.to_owned(), about);
+            required.push(json!(WHOLE_BODY));
+        }
+        let fields = input.get_mut("properties").and_then(Value::as_object_mut);
+        let has_actor = match fields {
             Some(fields) => {
                 let has_actor = fields.remove(ACTOR).is_some();
                 takes.append(fields);
@@ -72,6 +84,7 @@ impl Tool {
             takes,
             required,
             has_actor,
+            is_whole,
         }
     }
 
@@ -134,6 +147,11 @@ impl Tool {
         let path = about.address(&named);
         let (path, body) = match (self.declared.query, self.declared.input) {
             (Some(_), _) => (with_query(&path, &arguments), None),
+            (None, Some(_)) if self.is_whole => {
+                let body = arguments.remove(WHOLE_BODY);
+                let missing = || format!("expected {WHOLE_BODY:?}: what is sent");
+                (path, Some(body.ok_or_else(missing)?))
+            }
             (None, Some(_)) => (path, Some(Value::Object(arguments))),
             (None, None) => (path, None),
         };
@@ -236,12 +254,10 @@ mod tests {
         for declared in ALL {
             let tool = Tool::of(*declared);
             let fields = declared.input.as_ref().map(schema);
-            let fields = fields.as_ref().map_or(0, |it| {
-                let fields = it["properties"].as_object();
-                fields
-                    .unwrap_or_else(|| panic!("{}: {it}", tool.name()))
-                    .len()
-            });
+            // What has no fields is one argument.
+            let fields = fields
+                .as_ref()
+                .map_or(0, |it| it["properties"].as_object().map_or(1, Map::len));
             let all = declared.params.len() + fields - usize::from(tool.has_actor);
             assert_eq!(tool.takes.len(), all, "{}", tool.name());
             assert!(!tool.takes.contains_key(CONFIRM), "{}", tool.name());
@@ -275,6 +291,21 @@ mod tests {
         ] {
             assert!(pause.request(arguments(bad)).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_is_sent_whole_is_one_argument() {
+        let tools = offered(ALL, &caller(Role::Submit, false), Some(Role::Submit));
+        let signal = tools.iter().find(|tool| tool.name() == "sendSignal");
+        let signal = signal.unwrap();
+        let task = "01930d2c-6c4b-7d5e-8f00-0123456789ab";
+        let mut arguments = json!({ "task_id": task, "name": "approval", "body": 7 });
+        let arguments = arguments.as_object_mut().unwrap();
+        let request = signal.request(arguments.clone()).unwrap();
+        assert_eq!(request.path, format!("/api/tasks/{task}/signals/approval"));
+        assert_eq!(request.body, Some(json!(7)));
+        arguments.remove(WHOLE_BODY);
+        assert!(signal.request(arguments.clone()).is_err());
     }
 
     #[test]
