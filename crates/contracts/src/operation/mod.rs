@@ -273,8 +273,20 @@ macro_rules! declared {
 }
 operations!(declared);
 
-/// Operations whose routes have handlers of their own. All else follows from the declarations.
-pub const BY_HAND: &[Declared] = &[Declared::of::<tasks::RunTaskAgain>()];
+/// Gives a macro the types of those whose routes have handlers of their own.
+macro_rules! by_hand {
+    ($then:ident) => {
+        $then! { $crate::operation::tasks::RunTaskAgain }
+    };
+}
+
+macro_rules! declared_by_hand {
+    ($($it:path),+ $(,)?) => {
+        /// Operations whose routes have handlers of their own. All else follows from the declarations.
+        pub const BY_HAND: &[Declared] = &[$(Declared::of::<$it>()),+];
+    };
+}
+by_hand!(declared_by_hand);
 
 #[cfg(test)]
 mod tests {
@@ -345,7 +357,8 @@ mod tests {
         }
         let listed: &[&str] = operations!(names);
         let last = |it: &&str| it.rsplit("::").next().map(|it| it.trim().to_owned());
-        let listed = listed.iter().chain(&["RunTaskAgain"]);
+        let by_hand: &[&str] = by_hand!(names);
+        let listed = listed.iter().chain(by_hand);
         let listed: BTreeSet<String> = listed.filter_map(last).collect();
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/operation");
         let mut declared = BTreeSet::new();

@@ -1,6 +1,7 @@
 //! How a command line changes a request: whole, from a file, or field by field.
 
 use counterstep_node::Exit;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 use std::io::Read;
 use std::path::Path;
@@ -67,6 +68,25 @@ pub(super) fn read_file(file: &Path) -> Result<Value, Exit> {
     let text = text.map_err(|error| Exit::config(format!("{shown}: {error}")))?;
     serde_json::from_str(&text)
         .map_err(|error| Exit::config(format!("{shown}: invalid request: {error}; expected JSON")))
+}
+
+/// What `--request` gives: itself where it is JSON, else what is in the file of this path.
+pub(super) fn request_text(given: &str) -> Result<String, Exit> {
+    if given == "-" {
+        let mut text = String::new();
+        let read = std::io::stdin().read_to_string(&mut text);
+        return read
+            .map(|_| text)
+            .map_err(|error| Exit::usage(format_args!("--request: `-` cannot be read: {error}")));
+    }
+    let Err(no_json) = serde_json::from_str::<IgnoredAny>(given) else {
+        return Ok(given.to_owned());
+    };
+    std::fs::read_to_string(given).map_err(|error| {
+        Exit::usage(format_args!(
+            "--request: `{given}` cannot be read: {error}; it is no JSON either: {no_json}"
+        ))
+    })
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! `counterstep tasks submit`, `watch` and `download`: what a client asks of running services.
 
+use super::edit::request_text;
 use super::output::{json, print};
 use super::remote::Remote;
 use super::table::Look;
@@ -12,9 +13,7 @@ use counterstep_contracts::http::{Accepted, AuditView, TaskView};
 use counterstep_contracts::{AuditSeq, FileName, TaskId, TaskStatus};
 use counterstep_node::Exit;
 use futures::StreamExt;
-use serde::de::IgnoredAny;
 use serde_json::Value;
-use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -116,25 +115,6 @@ impl SubmitArgs {
             .submit_form(&route, options, &fields, &self.files)
             .await
     }
-}
-
-/// What `--request` gives: itself where it is JSON, else what is in the file of this path.
-pub(super) fn request_text(given: &str) -> Result<String, Exit> {
-    if given == "-" {
-        let mut text = String::new();
-        let read = std::io::stdin().read_to_string(&mut text);
-        return read
-            .map(|_| text)
-            .map_err(|error| Exit::usage(format_args!("--request: `-` cannot be read: {error}")));
-    }
-    let Err(no_json) = serde_json::from_str::<IgnoredAny>(given) else {
-        return Ok(given.to_owned());
-    };
-    std::fs::read_to_string(given).map_err(|error| {
-        Exit::usage(format_args!(
-            "--request: `{given}` cannot be read: {error}; it is no JSON either: {no_json}"
-        ))
-    })
 }
 
 /// Prints each change of a task and its steps until it is at rest, then all of it.

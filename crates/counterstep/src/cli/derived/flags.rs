@@ -1,7 +1,7 @@
 //! The flags that have what is sent with an operation: from the schema of its input, and what the declaration says of some. Must
 //! not know an operation.
 
-use super::super::edit::{SetArgs, field as named_value, read_file};
+use super::super::edit::{SetArgs, field as named_value, read_file, request_text};
 use super::super::operator::user;
 use super::super::submit::request_text;
 use super::super::times::Since;
