@@ -3,7 +3,6 @@
 
 use super::super::edit::{SetArgs, field as named_value, read_file, request_text};
 use super::super::operator::user;
-use super::super::submit::request_text;
 use super::super::times::Since;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction, ArgMatches};
