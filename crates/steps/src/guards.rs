@@ -14,13 +14,21 @@ pub fn is_removed(name: &str) -> bool {
     which.as_deref() == Some(name)
 }
 
+/// Whether a condition holds.
+#[cfg(not(counterstep_mutants))]
+#[inline]
+#[must_use]
+pub const fn holds(condition: bool) -> bool {
+    condition
+}
+
 /// A condition that keeps an invariant, and its name: it holds where the condition does.
 #[cfg(not(counterstep_mutants))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! guard {
     ($name:literal, $holds:expr) => {
-        $holds
+        $crate::guards::holds($holds)
     };
 }
 

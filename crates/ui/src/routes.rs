@@ -10,13 +10,12 @@ use crate::pages::schedules::Schedules;
 use crate::pages::types::Types;
 use crate::pages::workers::Machines;
 use crate::pages::{
-    bulk, declared, limits, overview, parked, queues, schedules, submit, task, tasks, types,
+    bulk, declared, get, limits, overview, parked, queues, schedules, submit, task, tasks, types,
     workers,
 };
 use crate::{assets, live, sign_in};
-use actix_web::guard::{Any, Get, Head};
 use actix_web::web::{self, ServiceConfig, post, resource};
-use actix_web::{HttpRequest, Resource, Route};
+use actix_web::{HttpRequest, Resource};
 use counterstep_contracts::ProblemCode;
 use counterstep_contracts::operation::Declared;
 
@@ -52,11 +51,6 @@ pub(crate) fn configure(config: &mut ServiceConfig, operations: &[Declared]) {
         .service(resource("/limits").route(get().to(limits::get)))
         .service(resource("/workers").route(get().to(workers::get)))
         .default_service(web::to(nothing_here));
-}
-
-/// What can be read with GET also takes HEAD.
-fn get() -> Route {
-    web::route().guard(Any(Get()).or(Head()))
 }
 
 /// The decisions, each with its address: those of pages, and those that follow from operations. A test presses the button of each.

@@ -232,7 +232,8 @@ fn every_connection_to_the_database_of_another_machine_verifies_it() {
     ];
     let mut found = 0;
     for file in files {
-        let text = shipped.text(file);
+        // A value of the chart is a word of the address.
+        let text = shipped.text(file).replace("{{ ", "{{").replace(" }}", "}}");
         for url in text.split("postgres://").skip(1) {
             let url = url.split([' ', '`', '\n', '"', ')']).next().expect("a URL");
             assert!(url.ends_with("?sslmode=verify-full"), "{file}: {url}");

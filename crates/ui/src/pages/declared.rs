@@ -2,7 +2,7 @@
 //! it would lead to the page of its group shows. Must not know an operation.
 
 use super::decide::{self, Form, Proposal};
-use super::part;
+use super::{get, part};
 use crate::equivalents::Equivalents;
 use crate::failed::{Answer, Failed};
 use crate::forms;
@@ -11,7 +11,7 @@ use crate::markup::plain;
 use crate::notice;
 use crate::page_request::PageRequest;
 use crate::query::Fields;
-use actix_web::web::{self, get, resource};
+use actix_web::web::{self, resource};
 use actix_web::{HttpRequest, Resource};
 use counterstep_contracts::ProblemCode;
 use counterstep_contracts::commands::address;

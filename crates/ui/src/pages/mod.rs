@@ -18,8 +18,14 @@ pub(crate) mod types;
 pub(crate) mod workers;
 
 use crate::page_request::PageRequest;
+use actix_web::guard::{Any, Get, Head};
 use actix_web::http::header::LOCATION;
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::{HttpRequest, HttpResponse, Route, web};
+
+/// What can be read with GET also takes HEAD.
+pub(crate) fn get() -> Route {
+    web::route().guard(Any(Get()).or(Head()))
+}
 
 /// A part of the address.
 pub(crate) fn part<'a>(request: &'a HttpRequest, name: &str) -> &'a str {
