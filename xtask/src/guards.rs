@@ -1,8 +1,7 @@
 //! `cargo xtask guards`: whether the simulation notices when a guard is taken away. A guard is a condition that keeps an
 //! invariant; `guard!` in the sources gives it a name. One build, with a variable that names the guard, in a folder of its own.
 
-use crate::{command, tree};
-use std::process::Command;
+use crate::{command, simulate, tree};
 
 /// Each guard, and the number in `docs/invariants.md` of what breaks without it.
 const GUARDS: [(&str, &str); 6] = [
@@ -23,7 +22,10 @@ pub(crate) fn run(filter: Option<&str>) -> Result<(), String> {
     let mut left = Vec::new();
     let chosen = |name: &str| filter.is_none_or(|filter| name.contains(filter));
     for (name, expected) in GUARDS.into_iter().filter(|(name, _)| chosen(name)) {
-        let mut test = simulation(&built);
+        let mut test = simulate::test(SEEDS);
+        test.env("CARGO_TARGET_DIR", &built)
+            .env("RUSTFLAGS", "--cfg counterstep_mutants")
+            .env("RUST_BACKTRACE", "0");
         let output = test.env("COUNTERSTEP_REMOVED_GUARD", name).output();
         let output = output.map_err(|error| format!("{}: {error}", command::shown(&test)))?;
         let text = String::from_utf8_lossy(&output.stderr).into_owned()
@@ -38,30 +40,6 @@ pub(crate) fn run(filter: Option<&str>) -> Result<(), String> {
         true => Ok(()),
         false => Err(format!("not noticed as expected: {}", left.join(", "))),
     }
-}
-
-fn simulation(built: &std::path::Path) -> Command {
-    let mut test = command::cargo();
-    test.args([
-        "test",
-        "--profile",
-        "chaos",
-        "--package",
-        "counterstep-testkit",
-    ])
-    .args([
-        "--test",
-        "simulation",
-        "nothing_breaks",
-        "--",
-        "--nocapture",
-    ])
-    .env("CARGO_TARGET_DIR", built)
-    .env("RUSTFLAGS", "--cfg counterstep_mutants")
-    .env("RUST_BACKTRACE", "0")
-    .env("SIMULATE_SEEDS", SEEDS)
-    .env("SIMULATE_SECONDS", "600");
-    test
 }
 
 /// What the run says: the first invariant that broke is the one that was expected, or not.

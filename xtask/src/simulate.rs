@@ -1,11 +1,31 @@
 //! `cargo xtask simulate`: runs the simulation of `crates/testkit` over many seeds.
 
 use crate::command;
+use std::process::Command;
 
 const ARGUMENTS: [&str; 3] = ["--seeds", "--from", "--seconds"];
 
 /// `--seeds N`, `--from N`, `--seconds N`.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+    let mut test = test("1000");
+    for pair in arguments.chunks(2) {
+        let [name, value] = pair else {
+            return Err(format!("`{}` needs a number", pair[0]));
+        };
+        if !ARGUMENTS.contains(name) || value.parse::<u64>().is_err() {
+            let known = ARGUMENTS.join(", ");
+            return Err(format!(
+                "`{name} {value}`: expected one of {known}, and a number"
+            ));
+        }
+        let name = name.trim_start_matches('-').to_uppercase();
+        test.env(format!("SIMULATE_{name}"), value);
+    }
+    command::run(&mut test)
+}
+
+/// The test that runs so many seeds, whatever time that takes.
+pub(crate) fn test(seeds: &str) -> Command {
     let mut test = command::cargo();
     test.args([
         "test",
@@ -21,20 +41,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         "--",
         "--nocapture",
     ]);
-    test.env("SIMULATE_SEEDS", "1000")
+    test.env("SIMULATE_SEEDS", seeds)
         .env("SIMULATE_SECONDS", "86400");
-    for pair in arguments.chunks(2) {
-        let [name, value] = pair else {
-            return Err(format!("`{}` needs a number", pair[0]));
-        };
-        if !ARGUMENTS.contains(name) || value.parse::<u64>().is_err() {
-            let known = ARGUMENTS.join(", ");
-            return Err(format!(
-                "`{name} {value}`: expected one of {known}, and a number"
-            ));
-        }
-        let name = name.trim_start_matches('-').to_uppercase();
-        test.env(format!("SIMULATE_{name}"), value);
-    }
-    command::run(&mut test)
+    test
 }

@@ -9,7 +9,7 @@ pub mod azure;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod batch;
 #[cfg(any(feature = "sqlite", feature = "folder"))]
-pub mod blocking;
+pub mod blocking_calls;
 #[cfg(feature = "buckets")]
 pub mod buckets;
 pub mod client_certificate;

@@ -3,7 +3,7 @@
 //! to find it.
 
 use super::walk::is_gone;
-use crate::blocking::Blocking;
+use crate::blocking_calls::BlockingCalls;
 use crate::key_checks::is_segment;
 use async_trait::async_trait;
 use counterstep_contracts::TaskId;
@@ -36,7 +36,7 @@ pub struct FolderScratch {
     root: PathBuf,
     /// What all files took, and when that was measured.
     measured: Arc<Mutex<Option<(Instant, u64)>>>,
-    blocking: Blocking,
+    blocking: BlockingCalls,
 }
 
 impl FolderScratch {
@@ -49,13 +49,13 @@ impl FolderScratch {
         Ok(Self {
             root: root.canonicalize()?,
             measured: Arc::default(),
-            blocking: Blocking::default(),
+            blocking: BlockingCalls::default(),
         })
     }
 
     /// Reads and writes where this says.
     #[must_use]
-    pub fn blocking(self, blocking: Blocking) -> Self {
+    pub fn blocking(self, blocking: BlockingCalls) -> Self {
         Self { blocking, ..self }
     }
 

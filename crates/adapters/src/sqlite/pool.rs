@@ -7,7 +7,7 @@ use super::fault::{Fault, is_busy};
 use super::file_use::{FileUse, UseError, wait_for, wal_reset_bug};
 use super::migrate;
 use super::writer::{How, Writer};
-use crate::blocking::Blocking;
+use crate::blocking_calls::BlockingCalls;
 use deadpool::Runtime;
 use deadpool::managed::{Manager, Metrics, Object, Pool, RecycleError, RecycleResult, Timeouts};
 use diesel::connection::{AnsiTransactionManager, TransactionManager, TransactionManagerStatus};
@@ -36,7 +36,7 @@ pub struct SqliteOptions {
     /// Whether the machine's calendar is right, also where it is more than a day ahead of its timer.
     pub accepts_clock: bool,
     /// Where its transactions run.
-    pub blocking: Blocking,
+    pub blocking: BlockingCalls,
 }
 
 impl Default for SqliteOptions {
@@ -47,7 +47,7 @@ impl Default for SqliteOptions {
             busy_timeout: Duration::from_secs(5),
             clock: Arc::new(SystemClocks),
             accepts_clock: false,
-            blocking: Blocking::default(),
+            blocking: BlockingCalls::default(),
         }
     }
 }
@@ -110,7 +110,7 @@ pub struct Database {
     wait: Duration,
     clock: Arc<FileClock>,
     busy_timeout: Duration,
-    blocking: Blocking,
+    blocking: BlockingCalls,
     pub(super) log_has_deleted: Arc<AtomicBool>,
 }
 
@@ -347,7 +347,7 @@ enum Use {
 pub(super) struct Connections {
     path: Arc<str>,
     busy_timeout: Duration,
-    blocking: Blocking,
+    blocking: BlockingCalls,
     use_: Use,
     file_use: Option<Arc<FileUse>>,
 }

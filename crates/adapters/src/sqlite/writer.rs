@@ -8,7 +8,7 @@ use super::file_use::{FileUse, wait_for};
 use super::pool::{Connections, Durability, Pooled, get};
 use super::prepared::Statement;
 use crate::batch::{Batcher, Flush, Limits, NoReply, Queued};
-use crate::blocking::Blocking;
+use crate::blocking_calls::BlockingCalls;
 use deadpool::managed::Pool;
 use diesel::{RunQueryDsl, SqliteConnection};
 use futures::FutureExt;
@@ -97,7 +97,7 @@ pub(super) struct Writer {
     batcher: Batcher<Request>,
     connections: Pool<Connections>,
     wait: Duration,
-    blocking: Blocking,
+    blocking: BlockingCalls,
 }
 
 impl Writer {
@@ -106,7 +106,7 @@ impl Writer {
         connections: Pool<Connections>,
         clock: Arc<FileClock>,
         wait: Duration,
-        blocking: Blocking,
+        blocking: BlockingCalls,
     ) -> Self {
         let at = Arc::new(Place {
             connections: connections.clone(),
@@ -189,7 +189,7 @@ fn pick(queue: &mut VecDeque<Queued<Request>>) -> Vec<Queued<Request>> {
 struct Place {
     connections: Pool<Connections>,
     clock: Arc<FileClock>,
-    blocking: Blocking,
+    blocking: BlockingCalls,
 }
 
 async fn flush(at: Arc<Place>, writes: Vec<Request>) {
@@ -254,7 +254,7 @@ fn write_all(connection: &mut Pooled, at: &Place, mut writes: Vec<Request>) -> R
         Err(_) => return Rest { left: writes, busy },
     }
     // Another process on the file looks for the lock every now and then, and is to find it free.
-    if is_shared && at.blocking == Blocking::Threads {
+    if is_shared && at.blocking == BlockingCalls::Threads {
         std::thread::sleep(began.elapsed() / FREE);
     }
     Rest {

@@ -1,7 +1,7 @@
 //! The SQLite store in memory, with its transactions where they are asked for: as a simulation has it.
 
 use crate::embedded::{self, Fixture};
-use counterstep_adapters::blocking::Blocking;
+use counterstep_adapters::blocking_calls::BlockingCalls;
 use counterstep_adapters::sqlite::{SqliteOptions, SqliteStore};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,7 +11,7 @@ pub(crate) async fn fixture() -> Fixture {
     let mut fixture = embedded::fixture().await;
     let name = format!("cases {}", NAMES.fetch_add(1, Ordering::Relaxed));
     let options = SqliteOptions {
-        blocking: Blocking::Inline,
+        blocking: BlockingCalls::Inline,
         ..SqliteOptions::default()
     };
     let store = SqliteStore::in_memory(&name, options).await;

@@ -9,7 +9,7 @@ use super::store::StoreLink;
 use super::wires::{LockLink, SignalLink};
 use super::world::World;
 use crate::through::Through;
-use counterstep_adapters::blocking::Blocking;
+use counterstep_adapters::blocking_calls::BlockingCalls;
 use counterstep_adapters::folder::FolderScratch;
 use counterstep_adapters::local::{LocalHints, LocalLocks};
 use counterstep_adapters::system::LocalSignals;
@@ -160,7 +160,7 @@ impl Process {
                 link: link.clone(),
                 bucket: shared.bucket.clone(),
             }),
-            scratch: Arc::new(scratch.blocking(Blocking::Inline)),
+            scratch: Arc::new(scratch.blocking(BlockingCalls::Inline)),
             locks: locks.clone(),
             hints: locks,
             signals: Arc::new(SignalLink {

@@ -31,7 +31,7 @@ pub(super) fn story(outcome: &Outcome, setup: &dyn Fn(&mut Setup)) -> String {
     let names: Vec<_> = ids(&told.strikes).iter().map(FaultId::to_string).collect();
     let _ = writeln!(
         story,
-        "seed {seed:#x}; of its {} faults these {} are enough: {} ({runs} runs)",
+        "seed {seed} (`.from({seed}).seeds(1)` runs it again); of its {} faults these {} are enough: {} ({runs} runs)",
         ids(&outcome.strikes).len(),
         names.len(),
         names.join(" ")

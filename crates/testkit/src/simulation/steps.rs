@@ -17,20 +17,6 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct StepLink(pub(super) Arc<Link>);
 
-/// An execution that goes on until this is dropped.
-struct Runs {
-    link: Arc<Link>,
-    label: CodeLabel,
-}
-
-impl Drop for Runs {
-    fn drop(&mut self) {
-        if !self.link.is_closed() {
-            self.link.world.watch.ended(&self.label);
-        }
-    }
-}
-
 impl StepRunner for StepLink {
     fn start(&self, label: CodeLabel, code: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
         let link = self.0.clone();
@@ -43,10 +29,6 @@ impl StepRunner for StepLink {
                 )
             });
             link.world.watch.began(&label, &link.process);
-            let runs = Runs {
-                link: link.clone(),
-                label,
-            };
             let struck = link.next("step", &[StepSlow, StepKills]).await;
             if let Some((StepKills, _)) = struck {
                 link.world.kill(&link.process);
@@ -58,10 +40,9 @@ impl StepRunner for StepLink {
                     .await;
             }
             code.await;
-            link.note(("ends", runs.label.task.0, &step, part), || {
+            link.note(("ends", label.task.0, &step, part), || {
                 format!("{part} of {step}, attempt {attempt}, ends")
             });
-            drop(runs);
         })
     }
 }

@@ -33,7 +33,6 @@ pub(super) struct Watch {
     tasks: Mutex<BTreeMap<TaskId, Seen>>,
     early: Mutex<BTreeMap<(TaskId, Rev), Early>>,
     begun: Mutex<BTreeSet<Execution>>,
-    running: Mutex<BTreeSet<Execution>>,
     stored: Mutex<BTreeSet<String>>,
     points: Mutex<BTreeMap<String, u64>>,
 }
@@ -121,8 +120,7 @@ impl Watch {
 
     /// Code of a step begins.
     pub(super) fn began(&self, label: &CodeLabel, process: &str) {
-        let key = execution(label);
-        self.running.lock().insert(key.clone());
+        let key = (label.task, label.step.clone(), label.part, label.attempt);
         if label.part != "probe" && !self.begun.lock().insert(key) {
             let CodeLabel {
                 task,
@@ -136,11 +134,6 @@ impl Watch {
         }
     }
 
-    /// It has ended, or was dropped.
-    pub(super) fn ended(&self, label: &CodeLabel) {
-        self.running.lock().remove(&execution(label));
-    }
-
     /// An object is stored. Epoch and attempt stand in the key of each that a step stores: none is ever stored twice.
     pub(super) fn stored(&self, key: &str, process: &str) {
         if !self.stored.lock().insert(key.to_owned()) && !key.starts_with("archive/") {
@@ -149,10 +142,6 @@ impl Watch {
             ));
         }
     }
-}
-
-fn execution(label: &CodeLabel) -> Execution {
-    (label.task, label.step.clone(), label.part, label.attempt)
 }
 
 /// A change, as a line of the trace.

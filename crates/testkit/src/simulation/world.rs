@@ -6,7 +6,7 @@ use super::faults::{FaultId, Faults, Trouble};
 use super::trace::Trace;
 use super::watch::Watch;
 use crate::invariants;
-use counterstep_adapters::blocking::Blocking;
+use counterstep_adapters::blocking_calls::BlockingCalls;
 use counterstep_adapters::sqlite::{MachineClock, SqliteOptions, SqliteStore};
 use counterstep_contracts::TaskId;
 use counterstep_kernel::change::transition::{Guard, LeaseChange, Transition};
@@ -121,8 +121,8 @@ impl World {
         let began = Instant::now();
         let sqlite = SqliteOptions {
             clock: Arc::new(ServerClock(began)),
-            blocking: Blocking::Inline,
-            // As many as may wait for each other: nothing blocks here.
+            blocking: BlockingCalls::Inline,
+            // One more than lists may take: a transaction here ends where it begins, so that none waits for another.
             readers: 2,
             ..SqliteOptions::default()
         };

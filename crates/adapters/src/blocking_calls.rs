@@ -4,7 +4,7 @@ use tokio::task::{JoinError, spawn_blocking};
 
 /// Where code runs that blocks its thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Blocking {
+pub enum BlockingCalls {
     /// On Tokio's threads for it.
     #[default]
     Threads,
@@ -12,7 +12,7 @@ pub enum Blocking {
     Inline,
 }
 
-impl Blocking {
+impl BlockingCalls {
     /// Runs it to its end, on threads also where the caller does not wait for that.
     ///
     /// # Errors
