@@ -44,10 +44,16 @@ struct Seen {
     ended: Option<Result<(), String>>,
 }
 
-static SEEN: Mutex<BTreeMap<TaskId, Seen>> = Mutex::new(BTreeMap::new());
+/// Of each attempt of a task's section, in the order in which they began.
+static SEEN: Mutex<BTreeMap<TaskId, Vec<Seen>>> = Mutex::new(BTreeMap::new());
+
+fn attempts(task: TaskId) -> Vec<Seen> {
+    let seen = SEEN.lock().expect("what was seen");
+    seen.get(&task).cloned().unwrap_or_default()
+}
 
 fn seen(task: TaskId) -> Option<Seen> {
-    SEEN.lock().expect("what was seen").get(&task).cloned()
+    attempts(task).pop()
 }
 
 struct Copies;
@@ -74,7 +80,12 @@ impl Copies {
             draft: draft.path().to_owned(),
             ended: None,
         };
-        SEEN.lock().expect("what was seen").insert(task, began);
+        let attempt = {
+            let mut seen = SEEN.lock().expect("what was seen");
+            let attempts = seen.entry(task).or_default();
+            attempts.push(began);
+            attempts.len() - 1
+        };
         let copied = ctx.blocking(move |on| {
             let work = || {
                 on.expect(source.size_bytes);
@@ -99,7 +110,7 @@ impl Copies {
             let ended = work();
             let result = ended.as_ref().map(|_| ()).map_err(ToString::to_string);
             if let Some(seen) = SEEN.lock().expect("what was seen").get_mut(&task) {
-                seen.ended = Some(result);
+                seen[attempt].ended = Some(result);
             }
             ended
         });
@@ -126,9 +137,12 @@ async fn submit(site: &Site, then: Then) -> TaskId {
     site.submit(form.file("files", "a", vec![7; BYTES])).await
 }
 
-/// Waits until the section has ended, and returns its error.
+/// Waits until the section of an attempt has ended, and returns its error.
 async fn stopped(task: TaskId) -> String {
-    let ended = eventually("the section has ended", || async { seen(task)?.ended }).await;
+    let ended = eventually("the section has ended", || async {
+        attempts(task).into_iter().find_map(|seen| seen.ended)
+    })
+    .await;
     ended.expect_err("it goes on until it is stopped")
 }
 
