@@ -79,11 +79,11 @@ impl Around for Counted {
         &self,
         store: &dyn Storage,
         guard: Guard,
-        changes: &[&Transition],
+        changes: &[Arc<Transition>],
     ) -> Result<Committed, CommitError> {
         self.commits.fetch_add(1, Ordering::Relaxed);
         let committed = store.commit(guard, changes).await?;
-        let is_at_rest = |change: &&&Transition| {
+        let is_at_rest = |change: &&Arc<Transition>| {
             let task = change.task.as_ref();
             task.is_some_and(|task| task.row.status.is_at_rest())
         };

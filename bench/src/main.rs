@@ -25,6 +25,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 // As in the programs that are measured.
+#[cfg(not(test))]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

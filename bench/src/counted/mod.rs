@@ -13,7 +13,13 @@ mod work_messages;
 
 use golden::{Costs, Counters, compare};
 use roles::Roles;
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use std::alloc::System;
 use std::future::Future;
+
+/// Counts what all that runs in this process allocates: the client, the API, the worker, the adapters.
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// How often each task goes before it is counted: connections are open then, and statements prepared.
 const WARM_UP: usize = 3;
@@ -53,9 +59,16 @@ async fn counted<F: Future<Output = String>>(
         roles.idle().await;
     }
     counters.begin().await;
+    let allocated = Region::new(ALLOCATOR);
     request().await;
     roles.idle().await;
-    counters.end().await
+    let allocated = allocated.change();
+    let mut costs = counters.end().await;
+    costs.about.extend([
+        ("allocations", allocated.allocations as u64),
+        ("bytes allocated", allocated.bytes_allocated as u64),
+    ]);
+    costs
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -100,6 +100,7 @@ impl Drop for Roles {
 impl Roles {
     /// Starts an API and a worker, on ports with this clock.
     pub(super) async fn start(api: Ports, worker: Ports, clock: StillClock) -> Self {
+        counterstep_node::install_provider();
         let registry = Arc::new(registry());
         let engine =
             |ports, name| Engine::new(ports, registry.clone(), EngineSettings::default(), name);

@@ -174,7 +174,7 @@ impl Counters for File {
                     Counts::from([(String::new(), self.pages())]),
                 ),
             ],
-            wal_bytes: None,
+            about: Vec::new(),
         }
     }
 }

@@ -296,7 +296,7 @@ pub(crate) fn content(
         failure,
         labels,
         ..
-    } = row;
+    } = *row;
     Ok(Content {
         request,
         client_key,

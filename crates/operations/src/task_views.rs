@@ -25,7 +25,7 @@ impl Run for GetAudit {
 impl Run for GetUndoPlan {
     async fn run(cx: Cx, id: TaskId, (): ()) -> Result<UndoPlan, Refused> {
         let record = load(&cx.engine, &cx.caller.tenant, id).await?;
-        let task_type = cx.engine.registry.of(&record.task);
+        let task_type = cx.engine.registry.of(&*record.task);
         let task_type = task_type.ok_or_else(unknown_type)?;
         Ok(operator::undo_plan(&task_type, &record))
     }

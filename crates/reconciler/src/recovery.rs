@@ -170,7 +170,7 @@ async fn take_back(engine: &Engine, task: TaskId) -> Result<TakeBack, ChangeErro
         Err(error) => return Err(error.into()),
     };
     // Its definition may be another one than that of the type known here.
-    let Some(task_type) = engine.registry.of(&record.task) else {
+    let Some(task_type) = engine.registry.of(&*record.task) else {
         return Ok(TakeBack::Unknown);
     };
     if !fits(&task_type, &record) {

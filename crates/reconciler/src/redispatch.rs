@@ -191,7 +191,7 @@ async fn offer(engine: &Engine, task: TaskId, after: Duration) -> Result<bool, C
         }
         Err(error) => return Err(error.into()),
     };
-    let Some(task_type) = engine.registry.of(&record.task) else {
+    let Some(task_type) = engine.registry.of(&*record.task) else {
         return Ok(false);
     };
     let changed = engine.change(

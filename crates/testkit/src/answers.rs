@@ -61,7 +61,7 @@ impl Answers {
     /// # Panics
     /// When one in time is refused, or a late one is not.
     pub(crate) async fn send(&self, engine: &Engine, record: &TaskRecord) {
-        let task_type = engine.registry.of(&record.task);
+        let task_type = engine.registry.of(&*record.task);
         let signals = |row: &&StepRow| {
             let step = task_type.and_then(|of| of.decl.step(&row.name));
             step.is_some_and(|step| matches!(step.waits, Some(WaitDecl::Signal { .. })))

@@ -29,7 +29,7 @@ pub trait Around: Debug + Send + Sync + 'static {
         &self,
         store: &dyn Storage,
         guard: Guard,
-        changes: &[&Transition],
+        changes: &[Arc<Transition>],
     ) -> Result<Committed, CommitError>;
 
     /// Around a look at tasks.
@@ -72,7 +72,7 @@ impl<A: Around> Storage for Through<A> {
     async fn commit(
         &self,
         guard: Guard,
-        changes: &[&Transition],
+        changes: &[Arc<Transition>],
     ) -> Result<Committed, CommitError> {
         self.around.commit(&*self.store, guard, changes).await
     }

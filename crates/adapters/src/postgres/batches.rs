@@ -51,7 +51,7 @@ struct Request<Q, A> {
 struct Change {
     kind: Kind,
     guard: Guard,
-    transition: Transition,
+    transition: Arc<Transition>,
 }
 
 type Write = Request<Change, Result<Committed, CommitError>>;
@@ -112,7 +112,7 @@ impl Batches {
     pub(super) async fn commit(
         &self,
         guard: Guard,
-        transition: &Transition,
+        transition: &Arc<Transition>,
     ) -> Result<Committed, CommitError> {
         let Some(kind) = commit::kind(guard, transition) else {
             return self.commit_alone(guard, transition, None).await;
@@ -159,12 +159,13 @@ impl Batches {
     /// for a lock.
     pub(super) async fn commit_all(
         &self,
-        submissions: &[&Transition],
+        submissions: &[Arc<Transition>],
     ) -> Result<Committed, CommitError> {
         let place = self.patient_place().await?;
         let written = async {
             let lent = self.database.lend().await?;
-            let written = commit::write_new(&lent, submissions, self.patiently).await;
+            let submissions: Vec<_> = submissions.iter().map(AsRef::as_ref).collect();
+            let written = commit::write_new(&lent, &submissions, self.patiently).await;
             lent.settle(written)
         };
         let written: Result<Committed, Fault> = written.await;
@@ -327,7 +328,7 @@ async fn write_all(database: Database, writes: Vec<Write>, lock: Duration) {
         let lent = database.lend().await?;
         let changes: Vec<_> = writes
             .iter()
-            .map(|write| (write.asks.guard, &write.asks.transition))
+            .map(|write| (write.asks.guard, &*write.asks.transition))
             .collect();
         let written = commit::write_all(&lent, &changes, lock).await;
         lent.settle(written)

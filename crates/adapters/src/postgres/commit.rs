@@ -397,7 +397,7 @@ mod tests {
         TaskRow {
             rev: Rev(rev),
             epoch: Epoch(1),
-            ..Fold::new(TaskId(Uuid::nil())).into_record(DbTime(0)).task
+            ..*Fold::new(TaskId(Uuid::nil())).into_record(DbTime(0)).task
         }
     }
 

@@ -211,7 +211,7 @@ impl Storage for PostgresStore {
     async fn commit(
         &self,
         guard: Guard,
-        changes: &[&Transition],
+        changes: &[Arc<Transition>],
     ) -> Result<Committed, CommitError> {
         match changes {
             [one] => self.batches.commit(guard, one).await,

@@ -97,9 +97,8 @@ impl Database {
 
     /// Borrows a connection.
     pub(super) async fn lend(&self) -> Result<Lent, Fault> {
-        let object = self
-            .pool
-            .get()
+        // In a box: to open a connection is rare, and its future is larger than that of any statement.
+        let object = Box::pin(self.pool.get())
             .await
             .map_err(|error| Fault::Unavailable(chain(&error)))?;
         Ok(Lent {

@@ -159,9 +159,9 @@ impl Storage for SqliteStore {
     async fn commit(
         &self,
         guard: Guard,
-        changes: &[&Transition],
+        changes: &[Arc<Transition>],
     ) -> Result<Committed, CommitError> {
-        let changes: Vec<Transition> = changes.iter().copied().cloned().collect();
+        let changes = changes.to_vec();
         let own = changes.iter().any(|change| !change.sql.is_empty());
         let write = move |connection: &mut SqliteConnection, now| {
             for change in &changes {

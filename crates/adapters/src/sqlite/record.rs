@@ -36,7 +36,7 @@ pub(super) fn read_task(
     } = content(task, Rev(row.rev), &journal, &mut care)?;
     let row = row.decode(instead, &mut care)?;
     let record = TaskRecord {
-        task: TaskRow {
+        task: Box::new(TaskRow {
             request,
             client_key,
             response,
@@ -47,7 +47,7 @@ pub(super) fn read_task(
             place_no,
             settled,
             ..row
-        },
+        }),
         steps,
         marks,
         payload_key,

@@ -10,7 +10,7 @@ use counterstep_adapters::payload_keys::{EncryptedPayloads, PayloadKey, PayloadK
 use counterstep_contracts::cause::Origin;
 use counterstep_contracts::{AuditSeq, Keep, Outcome, StepNo, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::change::transition::Time;
-use counterstep_kernel::draft::{after_commit, sweep};
+use counterstep_kernel::draft::sweep;
 use counterstep_kernel::ports::{
     ENCRYPTED, EndedTask, FailureFilter, JournalPage, Lane, LogRow, PayloadCodec, PayloadError,
     Store, StoreError, TaskQuery,
@@ -233,7 +233,10 @@ async fn what_has_ended_is_erased_with_its_key_and_the_rest_is_left_alone() {
 
 async fn sweep_of(store: &Store, record: &TaskRecord) {
     let (guard, change) = sweep(record, Vec::new(), new_change(), "test");
-    store.commit(guard, &change).await.expect("it is written");
+    store
+        .commit(guard, change.clone())
+        .await
+        .expect("it is written");
 }
 
 #[tokio::test]
@@ -317,7 +320,7 @@ async fn what_only_looks_encrypted_comes_back_as_it_was_handed_in() {
             assert_eq!(read.task.request, looks);
             assert_eq!(read.task.failure.as_ref().unwrap().message, text);
             let (guard, again) = sweep(&read, Vec::new(), new_change(), "test");
-            store.commit(guard, &again).await.unwrap();
+            store.commit(guard, again.clone()).await.unwrap();
         }
     }
 }
@@ -451,9 +454,9 @@ async fn a_failure_that_only_looks_encrypted_leaves_the_chain_whole() {
         (entry.from, entry.details) = (Some(record.task.status), json!({"note": WORDS}));
         change.audit = vec![entry];
         let change = recorded(&store, change, Some(&record));
-        let committed = store.commit(free(&record), &change).await;
+        let committed = store.commit(free(&record), change.clone()).await;
         let committed = committed.expect("it is written");
-        record = after_commit(&record, &change, committed.now);
+        record = once_committed(&record, &change, committed.now);
     }
     let (_, found) = chains::check(&store, &Scope::default()).await;
     assert_eq!(found, vec![]);

@@ -82,7 +82,7 @@ async fn execute(engine: &Engine, task: TaskId, statements: Vec<Sql>) {
     engine
         .ports
         .store
-        .commit(crate::suite::changes::free(&record), &change)
+        .commit(crate::suite::changes::free(&record), change.clone())
         .await
         .unwrap();
 }

@@ -213,7 +213,7 @@ async fn request_for(site: &Site, route: RouteView) -> Request {
 async fn claim(engine: Engine, task: TaskId) {
     let record = engine.ports.store.load(task).await.expect("an answer");
     let Some(record) = record else { return };
-    let task_type = engine.registry.of(&record.task).expect("its type");
+    let task_type = engine.registry.of(&*record.task).expect("its type");
     let lease = Duration::from_secs(60);
     // What waits or is parked is not claimed.
     let _ = engine

@@ -88,7 +88,7 @@ async fn undo_of(engine: &Engine, tasks: &[TaskId]) -> Result<BulkUndo, StoreErr
     for page in tasks.chunks(UNDONE_AT_ONCE) {
         for (_, record) in engine.ports.store.records(page).await? {
             let Ok(record) = record else { continue };
-            let Some(task_type) = engine.registry.of(&record.task) else {
+            let Some(task_type) = engine.registry.of(&*record.task) else {
                 continue;
             };
             undo.tasks += 1;

@@ -44,7 +44,7 @@ pub(crate) async fn announce(
                 let published = queue_answer(engine.ports.clock.as_ref(), publish).await;
                 after_publishing(engine, transition, published).await;
             }
-            QueueWait::Brief => publish_briefly(engine, transition, at).await,
+            QueueWait::Brief => Box::pin(publish_briefly(engine, transition, at)).await,
         }
     }
     announce_to_relatives(engine, transition, at).await;
@@ -68,14 +68,18 @@ pub(crate) async fn announce_new(
 /// What follows for tasks that the task has submitted, and for the one that has submitted it.
 async fn announce_to_relatives(engine: &Engine, transition: &Transition, at: DbTime) {
     // A new task has none of its own yet.
-    stream::iter(&transition.children)
-        .for_each_concurrent(ANNOUNCED_AT_ONCE, |child| async move {
-            tell(engine, child, at).await;
-            if has_messages(child) {
-                publish_briefly(engine, child, at).await;
-            }
-        })
-        .await;
+    if !transition.children.is_empty() {
+        let told = stream::iter(&transition.children).for_each_concurrent(
+            ANNOUNCED_AT_ONCE,
+            |child| async move {
+                tell(engine, child, at).await;
+                if has_messages(child) {
+                    publish_briefly(engine, child, at).await;
+                }
+            },
+        );
+        Box::pin(told).await;
+    }
     places::wake_after(engine, transition).await;
     children::wake_parent(engine, transition).await;
     children::wake_again(engine, transition).await;
@@ -124,7 +128,8 @@ async fn after_publishing(
         tracing::warn!(task = %transition.task_id, %error, "publishing failed: hosts look for the task, and the relay publishes its events");
     } else if !transition.events.is_empty() {
         // A transaction for each of them would cost as much as the change itself.
-        clear_outbox_of(engine, engine.published.add(transition.change_id)).await;
+        let published = engine.published.add(transition.change_id);
+        Box::pin(clear_outbox_of(engine, published)).await;
     }
 }
 

@@ -25,8 +25,9 @@ use crate::sql::SqlRefused;
 use crate::task::TaskType;
 use crate::webhooks::add_webhook;
 use crate::webhooks::alerts::add_alert;
-use counterstep_contracts::TaskId;
+use counterstep_contracts::{Epoch, TaskId};
 use futures::{StreamExt, stream};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A change did not happen.
@@ -80,9 +81,9 @@ pub struct Changed<R> {
     /// What was decided.
     pub answer: R,
     /// The task after it.
-    pub record: TaskRecord,
+    pub record: Arc<TaskRecord>,
     /// What was written, where it is the caller who announces it.
-    pub unannounced: Option<Transition>,
+    pub unannounced: Option<Arc<Transition>>,
 }
 
 /// Who changes a task, and how.
@@ -92,6 +93,8 @@ pub struct Author<'a> {
     pub actor: &'a str,
     /// Under which guard.
     pub by: As,
+    /// The database's time, where the author knows a later one than that of the record.
+    pub now: Option<DbTime>,
     /// How long to retry an unavailable store; `None`: as long as the guard lets it.
     pub patience: Option<Duration>,
     /// How long its announcement waits for the queue; `None`: the caller announces it.
@@ -105,6 +108,7 @@ impl<'a> Author<'a> {
         Self {
             actor,
             by: As::Anyone,
+            now: None,
             patience: None,
             announce: Some(QueueWait::Full),
         }
@@ -131,9 +135,10 @@ impl Engine {
         &self,
         author: Author<'_>,
         task_type: &TaskType,
-        record: TaskRecord,
+        record: impl Into<Arc<TaskRecord>>,
         decide: impl FnMut(&mut Draft) -> Result<R, Illegal>,
     ) -> Result<Changed<R>, ChangeError> {
+        let record = record.into();
         let mut changed = self.write(author, task_type, record, decide).await?;
         if let Some(wait) = author.announce
             && let Some(transition) = changed.unannounced.take()
@@ -147,7 +152,7 @@ impl Engine {
         &self,
         author: Author<'_>,
         task_type: &TaskType,
-        mut record: TaskRecord,
+        mut record: Arc<TaskRecord>,
         mut decide: impl FnMut(&mut Draft) -> Result<R, Illegal>,
     ) -> Result<Changed<R>, ChangeError> {
         let by = author.by;
@@ -158,78 +163,133 @@ impl Engine {
             As::Anyone => Duration::ZERO,
         });
         let epoch = record.task.epoch;
-        let mut patience = Patience::new(self, patience);
-        let mut doubts = Doubts::default();
+        let mut now = author.now;
+        let mut tries = Tries {
+            patience: Patience::new(self, patience),
+            doubts: Doubts::default(),
+        };
         loop {
-            let mut draft = Draft::new(task_type.decl, record.clone(), author.actor);
-            let answer = decide(&mut draft)?;
-            if draft.is_empty() {
+            let draft = || {
+                let mut draft = Draft::new(task_type.decl, record.clone(), author.actor);
+                draft.set_now(now.take());
+                draft
+            };
+            let (answer, drafted) = self.drafted(draft, by, &mut decide)?;
+            let Some(Drafted {
+                guard,
+                transition,
+                after,
+            }) = drafted
+            else {
                 return Ok(Changed {
                     answer,
                     record,
                     unannounced: None,
                 });
-            }
-            if draft.keeps_condemned() {
-                return Err(ChangeError::Condemned);
-            }
-            let (guard, mut transition) = self.finish(draft, by);
-            let store = &self.ports.store;
-            let committed = match encrypt_row(store.payload_codec(), &mut transition) {
-                Ok(()) => store.commit(guard, &transition).await,
-                Err(error) => Err(StoreError::from(error).into()),
             };
-            match committed {
+            match self.ports.store.commit(guard, transition.clone()).await {
                 Ok(committed) => {
-                    let record = after_commit(&record, &transition, committed.now);
+                    let record = after_commit(&record, after, &transition, committed.now);
                     return Ok(Changed {
                         answer,
-                        record,
+                        record: Arc::new(record),
                         unannounced: Some(transition),
                     });
                 }
-                Err(CommitError::Store(error @ StoreError::Unknown(_))) => {
-                    if doubts.is_empty() {
-                        patience.at_least(unknown_commits::patience(&transition));
+                Err(error) => {
+                    let tried = Tried {
+                        by,
+                        epoch,
+                        answer,
+                        transition,
+                    };
+                    // Rare, and large.
+                    let looked = self.look_again(tried, error, &mut record, &mut tries);
+                    if let Some(changed) = Box::pin(looked).await? {
+                        return Ok(changed);
                     }
-                    doubts.add(answer, transition);
-                    patience.wait(error).await?;
                 }
-                Err(CommitError::Store(error @ StoreError::Unavailable(_))) => {
-                    patience.wait(error).await?
-                }
-                // An earlier try that was written has moved the revision, which is looked at first.
-                Err(CommitError::Stale) => {}
-                Err(error) => return Err(error.into()),
-            }
-            let (rev, was_live) = (record.task.rev, record.lease_is_live());
-            record = self.reload(record.task.id, &mut patience).await?;
-            let history = if doubts.need_history(&record) {
-                Some(
-                    patience
-                        .ask(|| self.ports.store.history(record.task.id))
-                        .await?,
-                )
-            } else {
-                None
-            };
-            if let Some((answer, transition)) = doubts.settle(&record, history.as_ref()) {
-                if unknown_commits::has_lost_its_lease(by, &transition, &record) {
-                    return Err(ChangeError::Fenced);
-                }
-                return Ok(Changed {
-                    answer,
-                    record,
-                    unannounced: Some(transition),
-                });
-            }
-            // Refused though nothing has changed, by a lease that the draft knew to be live: to try at once again would only spin.
-            let held =
-                by == As::Anyone && record.task.rev == rev && was_live && record.lease_is_live();
-            if held || (by == As::Owner && record.task.epoch != epoch) {
-                return Err(ChangeError::Fenced);
             }
         }
+    }
+
+    /// What is decided; `None`: nothing has happened. It waits for nothing, so that the future of a change holds no draft.
+    fn drafted<R>(
+        &self,
+        draft: impl FnOnce() -> Draft,
+        by: As,
+        decide: &mut impl FnMut(&mut Draft) -> Result<R, Illegal>,
+    ) -> Result<(R, Option<Drafted>), ChangeError> {
+        let mut draft = draft();
+        let answer = decide(&mut draft)?;
+        if draft.is_empty() {
+            return Ok((answer, None));
+        }
+        if draft.keeps_condemned() {
+            return Err(ChangeError::Condemned);
+        }
+        let (guard, mut transition, after) = self.finish(draft, by);
+        encrypt_row(self.ports.store.payload_codec(), &mut transition).map_err(StoreError::from)?;
+        let drafted = Drafted {
+            guard,
+            transition: Arc::new(transition),
+            after,
+        };
+        Ok((answer, Some(drafted)))
+    }
+
+    /// After a commit that was refused, or whose answer was lost: reads the task again. `None`: it is decided once more;
+    /// otherwise an earlier commit was written.
+    async fn look_again<R>(
+        &self,
+        tried: Tried<R>,
+        error: CommitError,
+        record: &mut Arc<TaskRecord>,
+        Tries { patience, doubts }: &mut Tries<'_, R>,
+    ) -> Result<Option<Changed<R>>, ChangeError> {
+        let Tried {
+            by,
+            epoch,
+            answer,
+            transition,
+        } = tried;
+        match error {
+            CommitError::Store(error @ StoreError::Unknown(_)) => {
+                if doubts.is_empty() {
+                    patience.at_least(unknown_commits::patience(&transition));
+                }
+                doubts.add(answer, transition);
+                patience.wait(error).await?;
+            }
+            CommitError::Store(error @ StoreError::Unavailable(_)) => patience.wait(error).await?,
+            // An earlier try that was written has moved the revision, which is looked at first.
+            CommitError::Stale => {}
+            error => return Err(error.into()),
+        }
+        let (rev, was_live) = (record.task.rev, record.lease_is_live());
+        *record = Arc::new(self.reload(record.task.id, patience).await?);
+        let history = if doubts.need_history(record) {
+            let history = || self.ports.store.history(record.task.id);
+            Some(patience.ask(history).await?)
+        } else {
+            None
+        };
+        if let Some((answer, transition)) = doubts.settle(record, history.as_ref()) {
+            if unknown_commits::has_lost_its_lease(by, &transition, record) {
+                return Err(ChangeError::Fenced);
+            }
+            return Ok(Some(Changed {
+                answer,
+                record: record.clone(),
+                unannounced: Some(transition),
+            }));
+        }
+        // Refused though nothing has changed, by a lease that the draft knew to be live: to try at once again would only spin.
+        let held = by == As::Anyone && record.task.rev == rev && was_live && record.lease_is_live();
+        if held || (by == As::Owner && record.task.epoch != epoch) {
+            return Err(ChangeError::Fenced);
+        }
+        Ok(None)
     }
 
     /// Commits first changes, of new tasks or of receives, all or none, and announces them. The same
@@ -240,7 +300,7 @@ impl Engine {
     /// [`CommitError`]; with [`StoreError::Unknown`] they may be written all the same.
     pub(crate) async fn commit_new(
         &self,
-        new: &[&Transition],
+        new: &[Arc<Transition>],
         wait: QueueWait,
     ) -> Result<(), CommitError> {
         let Some(first) = new.first() else {
@@ -274,7 +334,7 @@ impl Engine {
     }
 
     /// Commits them until the store answers. `true`: an answer was lost on the way.
-    async fn until_answered(&self, new: &[&Transition]) -> (Result<DbTime, CommitError>, bool) {
+    async fn until_answered(&self, new: &[Arc<Transition>]) -> (Result<DbTime, CommitError>, bool) {
         let store = &self.ports.store;
         let mut patience = Patience::new(self, Duration::ZERO);
         let mut lost = false;
@@ -298,15 +358,15 @@ impl Engine {
 
     /// What a draft comes to, with what others are told of it: its webhook, its events where this
     /// process is to publish any, and the alert of a task that is parked.
-    pub(crate) fn finish(&self, draft: Draft, by: As) -> (Guard, Transition) {
+    pub(crate) fn finish(&self, draft: Draft, by: As) -> (Guard, Transition, TaskRecord) {
         let (decl, now) = (draft.decl(), draft.record().now);
-        let (guard, mut transition) = draft.finish(self.new_change_id(), by);
+        let (guard, mut transition, after) = draft.finish(self.new_change_id(), by);
         add_webhook(&mut transition);
         if self.settings.events && !self.ports.queue.hands_out_tasks() {
             transition.events = events_of(decl, &transition);
         }
         add_alert(self, &mut transition, now);
-        (guard, transition)
+        (guard, transition, after)
     }
 
     /// A turn goes on from it.
@@ -320,6 +380,29 @@ impl Engine {
             .await?
             .ok_or(ChangeError::Gone)
     }
+}
+
+/// A change that is to be written.
+struct Drafted {
+    guard: Guard,
+    transition: Arc<Transition>,
+    /// The task after it, but for its times and its lease.
+    after: TaskRecord,
+}
+
+/// A change that was handed to the store and is not known to be written.
+struct Tried<R> {
+    by: As,
+    /// Of the task as it was read first.
+    epoch: Epoch,
+    answer: R,
+    transition: Arc<Transition>,
+}
+
+/// What a change keeps over its tries.
+struct Tries<'a, R> {
+    patience: Patience<'a>,
+    doubts: Doubts<R>,
 }
 
 /// How long to retry a store that does not answer.

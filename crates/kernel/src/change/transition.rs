@@ -66,7 +66,7 @@ pub enum LeaseChange {
 pub struct TaskWrite {
     /// The new row, `rev` already incremented; its times and its lease columns are ignored in
     /// favour of those below, and its seal in favour of that of the change's row in the journal.
-    pub row: TaskRow,
+    pub row: Box<TaskRow>,
     /// The lease.
     pub lease: LeaseChange,
     /// A take-back needs the old lease to have run out by the database's clock; the store refuses
@@ -85,9 +85,9 @@ pub struct TaskWrite {
 impl TaskWrite {
     /// A row whose lease and times stay.
     #[must_use]
-    pub const fn new(row: TaskRow) -> Self {
+    pub fn new(row: impl Into<Box<TaskRow>>) -> Self {
         Self {
-            row,
+            row: row.into(),
             lease: LeaseChange::Keep,
             needs_expired_lease: false,
             due: Time::Keep,

@@ -5,6 +5,7 @@ use crate::change::transition::{LeaseChange, Transition};
 use crate::draft::As;
 use crate::record::{History, TaskRecord};
 use counterstep_contracts::Rev;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a caller without a lease looks up whether its change was written: a client waits for the answer.
@@ -14,7 +15,7 @@ const CLIENT_WAITS: Duration = Duration::from_secs(5);
 /// task has a revision, so at most one of them was written, or will be: a server may still be busy
 /// with it when its connection is gone.
 #[derive(Debug)]
-pub(crate) struct Doubts<R>(Vec<(R, Transition)>);
+pub(crate) struct Doubts<R>(Vec<(R, Arc<Transition>)>);
 
 impl<R> Default for Doubts<R> {
     fn default() -> Self {
@@ -27,15 +28,15 @@ impl<R> Doubts<R> {
         self.0.is_empty()
     }
 
-    pub(crate) fn add(&mut self, answer: R, transition: Transition) {
+    pub(crate) fn add(&mut self, answer: R, transition: Arc<Transition>) {
         self.0.push((answer, transition));
     }
 
     /// Whether the row leaves it open which of them were written, and the history has to say.
     pub(crate) fn need_history(&self, record: &TaskRecord) -> bool {
         let latest =
-            |(_, transition): &(R, Transition)| transition.change_id == record.task.change_id;
-        let may_be = |(_, transition): &(R, Transition)| {
+            |(_, transition): &(R, Arc<Transition>)| transition.change_id == record.task.change_id;
+        let may_be = |(_, transition): &(R, Arc<Transition>)| {
             written_rev(transition).is_some_and(|rev| rev <= record.task.rev)
         };
         !self.0.iter().any(latest) && self.0.iter().any(may_be)
@@ -46,8 +47,8 @@ impl<R> Doubts<R> {
         &mut self,
         record: &TaskRecord,
         history: Option<&History>,
-    ) -> Option<(R, Transition)> {
-        let written = |(_, transition): &(R, Transition)| {
+    ) -> Option<(R, Arc<Transition>)> {
+        let written = |(_, transition): &(R, Arc<Transition>)| {
             transition.change_id == record.task.change_id
                 || history.is_some_and(|history| is_in(transition, history))
         };

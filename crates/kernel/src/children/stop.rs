@@ -90,7 +90,7 @@ async fn change(
     let Some(record) = engine.ports.store.load(task).await? else {
         return Ok(());
     };
-    let Some(task_type) = engine.registry.of(&record.task) else {
+    let Some(task_type) = engine.registry.of(&*record.task) else {
         // Of another version of the program: a cancel asks nothing of its code, but what follows
         // from it does.
         let why = "this program does not know its type in this version".to_owned();

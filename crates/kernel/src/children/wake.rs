@@ -44,7 +44,7 @@ pub(crate) async fn wake_parent(engine: &Engine, transition: &Transition) {
     let Some(parent) = ended.and_then(|row| row.parent) else {
         return;
     };
-    if let Err(error) = wake(engine, parent.task).await {
+    if let Err(error) = Box::pin(wake(engine, parent.task)).await {
         tracing::warn!(task = %parent.task, child = %transition.task_id, %error, "a task was not woken by the end of one that it has submitted; the reconciler wakes it");
     }
 }
@@ -62,7 +62,7 @@ pub(crate) async fn wake_again(engine: &Engine, transition: &Transition) {
         }
         Ok::<_, StoreError>(())
     };
-    if let Err(error) = again.await {
+    if let Err(error) = Box::pin(again).await {
         tracing::warn!(%task, %error, "it is unknown whether a task has to be woken; the reconciler finds out");
     }
 }

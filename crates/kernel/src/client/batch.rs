@@ -163,7 +163,10 @@ impl<'a> Batch<'a> {
         let mut tries = 0;
         loop {
             let pending = self.pending();
-            let changes: Vec<_> = pending.iter().map(|it| &it.decided().transition).collect();
+            let changes: Vec<_> = pending
+                .iter()
+                .map(|it| it.decided().transition.clone())
+                .collect();
             let Err(error) = self.engine.commit_new(&changes, QueueWait::Brief).await else {
                 return Ok(());
             };

@@ -69,7 +69,7 @@ pub(crate) fn cancel_for<'a>(
         let record = record.ok_or(Refusal::Gone)?;
         let task_type = engine
             .registry
-            .of(&record.task)
+            .of(&*record.task)
             .ok_or(Refusal::UnknownType)?;
         let changed = engine.change(Author::anyone(actor), &task_type, record, |draft| {
             let again = is_again(draft);

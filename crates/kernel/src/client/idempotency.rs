@@ -12,6 +12,7 @@ use crate::ports::CommitError;
 use counterstep_contracts::TaskId;
 use counterstep_contracts::workers::WorkerState;
 use serde_json::Value;
+use std::sync::Arc;
 
 /// Fingerprint and answer of the first request with a key, as far as it pays to look before the
 /// commit.
@@ -141,5 +142,7 @@ pub(super) async fn write(
         idempotency,
         ..Transition::new(engine.new_change_id(), task_id)
     };
-    engine.commit_new(&[&transition], QueueWait::Full).await
+    engine
+        .commit_new(&[Arc::new(transition)], QueueWait::Full)
+        .await
 }

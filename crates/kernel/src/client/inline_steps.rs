@@ -100,7 +100,7 @@ pub(super) async fn run(
             room,
             permit: None,
         };
-        match execute(&engine, task_type, order).await.result {
+        match execute(&engine, task_type, Box::new(order)).await.result {
             // The host that will read a scratch file may be another one.
             Ok(output) if scratch_files_in(new.id, &output).is_empty() => {
                 received.push(Received {

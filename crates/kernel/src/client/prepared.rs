@@ -93,7 +93,7 @@ impl Prepared {
     /// Whether its task completes with its submission, and has a webhook to tell so, or takes a place
     /// that another one may have by then: such a change is written alone.
     #[must_use]
-    pub const fn is_alone(&self) -> bool {
+    pub fn is_alone(&self) -> bool {
         let change = &self.new.transition;
         change.document.is_some()
             || matches!(change.place, Some(PlaceWrite::Put { no: Some(_), .. }))

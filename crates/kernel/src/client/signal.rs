@@ -73,7 +73,7 @@ pub fn signal<'a>(
         let record = record.ok_or(SignalRefusal::Gone)?;
         let task_type = engine
             .registry
-            .of(&record.task)
+            .of(&*record.task)
             .ok_or(SignalRefusal::UnknownType)?;
         let at = position(task_type.decl, name)?;
         let body = checked(&task_type, at, body)?;

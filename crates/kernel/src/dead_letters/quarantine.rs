@@ -9,6 +9,7 @@ use crate::engine::Engine;
 use crate::ports::{CommitError, Loaded, StoreError, Unread};
 use crate::record::load::{complete, misfit};
 use counterstep_contracts::{TaskId, TaskStatus};
+use std::sync::Arc;
 
 /// Maximum tries on a revision conflict; then the next sweep takes the task.
 const TRIES: u32 = 5;
@@ -44,7 +45,7 @@ pub async fn quarantine(engine: &Engine, task: TaskId) -> Result<Quarantine, Cha
         if record.lease_is_live() {
             return Ok(Quarantine::MovedOn);
         }
-        let Some(task_type) = engine.registry.of(&record.task) else {
+        let Some(task_type) = engine.registry.of(&*record.task) else {
             return Ok(Quarantine::Unknown);
         };
         unreadable.extend(misfit(&task_type, &record).map(|what| Unread {
@@ -61,8 +62,9 @@ pub async fn quarantine(engine: &Engine, task: TaskId) -> Result<Quarantine, Cha
         let mut draft = Draft::new(task_type.decl, record, engine.id.as_ref());
         draft.quarantine(&unreadable)?;
         let status = draft.status();
-        let (guard, transition) = engine.finish(draft, As::Anyone);
-        match engine.ports.store.commit(guard, &transition).await {
+        let (guard, transition, _) = engine.finish(draft, As::Anyone);
+        let transition = Arc::new(transition);
+        match engine.ports.store.commit(guard, transition.clone()).await {
             Ok(committed) => {
                 let unreadable: Vec<_> = unreadable
                     .iter()

@@ -102,7 +102,7 @@ impl Draft {
             decl,
             None,
             TaskRecord {
-                task,
+                task: Box::new(task),
                 steps,
                 marks: Vec::new(),
                 payload_key: None,

@@ -40,6 +40,7 @@ use counterstep_contracts::{Attempt, ChangeId, Epoch, Rev, TaskDecl, TaskStatus}
 use counterstep_steps::guard;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Under which guard a draft will be committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +55,7 @@ pub enum As {
 #[derive(Debug, Clone)]
 pub struct Draft {
     decl: &'static TaskDecl,
-    before: Option<TaskRecord>,
+    before: Option<Arc<TaskRecord>>,
     record: TaskRecord,
     actor: String,
     changed: BTreeSet<usize>,
@@ -97,14 +98,20 @@ impl Note {
 impl Draft {
     /// A draft of changes to a task as it was read.
     #[must_use]
-    pub fn new(decl: &'static TaskDecl, record: TaskRecord, actor: impl Into<String>) -> Self {
-        Self::make(decl, Some(record.clone()), record, actor.into())
+    pub fn new(
+        decl: &'static TaskDecl,
+        record: impl Into<Arc<TaskRecord>>,
+        actor: impl Into<String>,
+    ) -> Self {
+        let before = record.into();
+        let record = TaskRecord::clone(&before);
+        Self::make(decl, Some(before), record, actor.into())
     }
 
     /// `before`: `None`: it is to be submitted.
     fn make(
         decl: &'static TaskDecl,
-        before: Option<TaskRecord>,
+        before: Option<Arc<TaskRecord>>,
         record: TaskRecord,
         actor: String,
     ) -> Self {
@@ -126,7 +133,7 @@ impl Draft {
 
     /// Epoch and revision on which it is decided.
     fn base(&self) -> (Epoch, Rev) {
-        let base = |before: &TaskRecord| (before.task.epoch, before.task.rev);
+        let base = |before: &Arc<TaskRecord>| (before.task.epoch, before.task.rev);
         self.before.as_ref().map_or((Epoch(0), Rev(0)), base)
     }
 
@@ -140,6 +147,11 @@ impl Draft {
     #[must_use]
     pub const fn record(&self) -> &TaskRecord {
         &self.record
+    }
+
+    /// It is decided at this time of the database; `None`: at that of the record.
+    pub(crate) fn set_now(&mut self, now: Option<DbTime>) {
+        self.record.now = now.unwrap_or(self.record.now);
     }
 
     /// The step at a position, after the events so far.
@@ -279,10 +291,11 @@ impl Draft {
         self.attempts.keeps_condemned
     }
 
-    /// The finished change and the guard for it.
-    pub fn finish(mut self, change_id: ChangeId, by: As) -> (Guard, Transition) {
+    /// The finished change, the guard for it, and the task as it will stand then, but for its times and its lease
+    /// ([`after_commit`]).
+    pub fn finish(mut self, change_id: ChangeId, by: As) -> (Guard, Transition, TaskRecord) {
         let (epoch, rev) = self.base();
-        let before = self.before.as_ref().map(|before| &before.task);
+        let before = self.before.as_ref().map(|before| &*before.task);
         let place = self.place.write(before, &self.record.task);
         let guard = match by {
             As::Owner => Guard::Lease { epoch, rev },
@@ -328,21 +341,23 @@ impl Draft {
             sql: self.outgoing.sql,
             ..Transition::new(change_id, self.record.task.id)
         };
-        (
-            guard,
-            transition.with_journal(self.before.as_ref(), &self.actor),
-        )
+        let transition = transition.with_journal(self.before.as_deref(), &self.actor);
+        (guard, transition, self.record)
     }
 }
 
-/// The record as it stands after a transition of it was committed at `now`, without reading it
-/// again.
+/// The record as it stands after a transition of it was committed at `now`, without reading it again; `record`: what its
+/// draft has left ([`Draft::finish`]), `before`: what it was decided on.
 #[must_use]
-pub fn after_commit(before: &TaskRecord, transition: &Transition, now: DbTime) -> TaskRecord {
-    let mut record = before.clone();
+pub fn after_commit(
+    before: &TaskRecord,
+    mut record: TaskRecord,
+    transition: &Transition,
+    now: DbTime,
+) -> TaskRecord {
     record.now = now;
     if let Some(write) = &transition.task {
-        let old = std::mem::replace(&mut record.task, write.row.clone());
+        let old = &before.task;
         let time = |change: Time, was: Option<DbTime>| match change {
             Time::Keep => was,
             Time::Clear => None,
@@ -365,18 +380,15 @@ pub fn after_commit(before: &TaskRecord, transition: &Transition, now: DbTime) -
             .or(time(write.cancel_requested, None));
         task.finished_at = time(write.finished, old.finished_at);
         (task.lease_owner, task.lease_expires_at) = match &write.lease {
-            LeaseChange::Keep => (old.lease_owner, old.lease_expires_at),
+            LeaseChange::Keep => (old.lease_owner.clone(), old.lease_expires_at),
             LeaseChange::Take { owner, ttl } => (Some(owner.clone()), Some(now.later(*ttl))),
             LeaseChange::Release => (None, None),
         };
     }
+    // Its times are the database's, not those of the draft.
+    record.marks.clone_from(&before.marks);
     for write in &transition.attempts {
         intents::apply(&mut record.marks, write, now);
-    }
-    for step in &transition.steps {
-        if let Some(row) = record.steps.iter_mut().find(|row| row.no == step.no) {
-            row.clone_from(step);
-        }
     }
     record
 }

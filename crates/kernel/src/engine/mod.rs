@@ -4,6 +4,8 @@
 pub mod faults;
 pub mod log_lines;
 pub(crate) mod settings;
+#[cfg(test)]
+pub(crate) mod sizes;
 pub mod time_limits;
 
 use crate::admission::heavy::Heavy;

@@ -103,7 +103,7 @@ impl Fold {
     #[must_use]
     pub fn new(task: TaskId) -> Self {
         let record = TaskRecord {
-            task: blank(task),
+            task: Box::new(blank(task)),
             steps: Vec::new(),
             marks: Vec::new(),
             payload_key: None,

@@ -48,7 +48,7 @@ impl Trail {
     /// [`StoreError`]; after [`StoreError::Corrupt`] and [`StoreError::Unsupported`] nothing more can be
     /// read.
     pub async fn read(&mut self, store: &Store) -> Result<TrailPage, StoreError> {
-        let TaskRow { id, rev, .. } = self.record().task;
+        let TaskRow { id, rev, .. } = *self.record().task;
         let mut walk = JournalWalk::behind(store, id, rev).in_pages_of(PAGE);
         let mut is_last = true;
         while let Some(row) = walk.next().await? {

@@ -47,7 +47,7 @@ impl<'a> Standing<'a> {
     fn of(registry: &Registry, record: &'a TaskRecord) -> Self {
         Self {
             record,
-            task_type: registry.of(&record.task),
+            task_type: registry.of(&*record.task),
             again: again_type(registry, &record.task, false).ok(),
         }
     }

@@ -42,7 +42,7 @@ pub fn set_recoveries(
         }
         let task_type = engine
             .registry
-            .of(&record.task)
+            .of(&*record.task)
             .ok_or(OperatorError::UnknownType)?;
         let allowed = task_type.decl.max_recoveries;
         let changed = engine.change(Author::anyone(&to.actor), &task_type, record, |draft| {
@@ -50,7 +50,7 @@ pub fn set_recoveries(
         });
         let changed = changed.await.map_err(OperatorError::Change)?;
         changed.answer?;
-        let row = changed.record.task;
+        let row = &changed.record.task;
         let recovery_attempts = row.recovery_attempts;
         Ok(RecoveriesAnswer {
             task_id: row.id,

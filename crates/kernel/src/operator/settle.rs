@@ -275,7 +275,7 @@ impl<'a> Parked<'a> {
         }
         let task_type = engine
             .registry
-            .of(&record.task)
+            .of(&*record.task)
             .ok_or(OperatorError::UnknownType)?;
         Ok(Self {
             engine,

@@ -8,7 +8,6 @@ use crate::ports::{DocumentChange, DocumentKind, DocumentWrite, PayloadCodec, Pa
 use crate::record::Failure;
 use counterstep_contracts::{TaskId, Tenant};
 use serde_json::Value;
-use std::borrow::Cow;
 
 /// Encrypts the payloads of one task.
 #[derive(Debug, Clone, Copy)]
@@ -92,11 +91,11 @@ fn own_text(encrypt: &Encrypt<'_>, text: &mut String) -> Result<(), PayloadError
     }
 }
 
-/// The change as a store is given it.
-pub(crate) fn transition<'a>(
+/// The change as a store is given it; `None`: as it is.
+pub(crate) fn transition(
     codec: Option<&dyn PayloadCodec>,
-    change: &'a Transition,
-) -> Result<Cow<'a, Transition>, PayloadError> {
+    change: &Transition,
+) -> Result<Option<Transition>, PayloadError> {
     let failure = change.task.as_ref().and_then(|it| it.row.failure.as_ref());
     let looks_so = |failure: &Failure| {
         is_encrypted(&failure.message) || is_encrypted(&failure.blocking().message)
@@ -106,15 +105,17 @@ pub(crate) fn transition<'a>(
     let own = match codec {
         Some(codec) => Some(codec),
         None if looks => Some(&Escape as &dyn PayloadCodec),
-        None if change.children.is_empty() => return Ok(Cow::Borrowed(change)),
+        None if change.children.is_empty() => return Ok(None),
         None => None,
     };
     let mut encrypted = change.clone();
     for child in &mut encrypted.children {
-        *child = transition(codec, child)?.into_owned();
+        if let Some(encrypted) = transition(codec, child)? {
+            *child = encrypted;
+        }
     }
     let Some(own) = own else {
-        return Ok(Cow::Owned(encrypted));
+        return Ok(Some(encrypted));
     };
     // By the same rule as for those who go on from the change: its link is in the next one.
     encrypt_row(codec, &mut encrypted)?;
@@ -143,7 +144,7 @@ pub(crate) fn transition<'a>(
     if let (Some(codec), Some(written)) = (codec, encrypted.document.as_deref_mut()) {
         document(codec, written)?;
     }
-    Ok(Cow::Owned(encrypted))
+    Ok(Some(encrypted))
 }
 
 /// Where the body of a document stands; `None`: documents of this kind have no payloads.

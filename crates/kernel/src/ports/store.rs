@@ -15,6 +15,7 @@ use async_trait::async_trait;
 use counterstep_contracts::{Epoch, Rev, TaskEvent, TaskId, Tenant};
 use serde_json::Value;
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A change was written.
@@ -168,8 +169,11 @@ pub trait Storage: Upkeep + Logs + Send + Sync + Debug {
     /// The one way to change tasks: writes a change whole, or not at all. Several changes are the first ones of different
     /// tasks, of which none is there yet, and are written in one transaction, or none of them: refused as stale where one of
     /// the tasks is there, and where one of the keys is taken.
-    async fn commit(&self, guard: Guard, changes: &[&Transition])
-    -> Result<Committed, CommitError>;
+    async fn commit(
+        &self,
+        guard: Guard,
+        changes: &[Arc<Transition>],
+    ) -> Result<Committed, CommitError>;
 
     /// Prolongs a lease by `ttl` from the database's now. Leaves `rev` alone.
     async fn heartbeat(

@@ -28,7 +28,7 @@ pub fn read(
             Err(error) => return Err(error),
         };
         if record.task.status.is_at_rest() {
-            if let Some(task_type) = engine.registry.of(&record.task) {
+            if let Some(task_type) = engine.registry.of(&*record.task) {
                 complete(&task_type, &mut record);
             }
         } else if let Some(error) = error {

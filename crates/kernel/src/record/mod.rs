@@ -345,8 +345,8 @@ pub struct AttemptMark {
 /// A task with its steps and the time at which they were read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskRecord {
-    /// The task.
-    pub task: TaskRow,
+    /// The task. On the heap: records are moved often.
+    pub task: Box<TaskRow>,
     /// Its steps, by number.
     pub steps: Vec<StepRow>,
     /// Its attempts, in the order of their start.

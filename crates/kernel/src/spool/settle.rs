@@ -54,7 +54,7 @@ impl Spooling<'_> {
             return self.drop_as(key, SpoolOutcome::Expired).await;
         }
         self.tell(age).await;
-        let known = engine.registry.of(&record.task);
+        let known = engine.registry.of(&*record.task);
         let Some(task_type) = known.filter(|it| engine.registry.takes(it)) else {
             return later(key, &"this process takes no tasks of its type and version");
         };

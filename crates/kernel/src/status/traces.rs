@@ -191,7 +191,7 @@ pub(crate) fn change(engine: &Engine, transition: &Transition) {
     if !tracing::event_enabled!(target: TRACES, tracing::Level::DEBUG) {
         return;
     }
-    let row = transition.task.as_ref().map(|write| &write.row);
+    let row = transition.task.as_ref().map(|write| &*write.row);
     let decl = row.and_then(|row| engine.registry.of(row));
     for entry in &transition.audit {
         let step = entry.step.zip(decl).and_then(|(no, task_type)| {

@@ -18,7 +18,6 @@ use crate::ports::{
 use crate::record::{DbTime, Failure, History, TaskRecord};
 use counterstep_contracts::{Epoch, Rev, TaskId};
 use futures::future::BoxFuture;
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,8 +72,9 @@ impl Store {
         self.codec.as_deref()
     }
 
-    fn encrypted<'a>(&self, change: &'a Transition) -> Result<Cow<'a, Transition>, PayloadError> {
-        encrypt::transition(self.codec.as_deref(), change)
+    fn encrypted(&self, change: Arc<Transition>) -> Result<Arc<Transition>, PayloadError> {
+        let encrypted = encrypt::transition(self.codec.as_deref(), &change)?;
+        Ok(encrypted.map_or(change, Arc::new))
     }
 
     fn decrypt(&self, task: TaskId, missing_key: MissingKey) -> Decrypt<'_> {
@@ -189,23 +189,25 @@ impl Store {
     pub async fn commit(
         &self,
         guard: Guard,
-        transition: &Transition,
+        change: impl Into<Arc<Transition>>,
     ) -> Result<Committed, CommitError> {
-        let encrypted = self.encrypted(transition).map_err(StoreError::from)?;
-        self.storage.commit(guard, &[&encrypted]).await
+        let encrypted = self.encrypted(change.into()).map_err(StoreError::from)?;
+        self.storage.commit(guard, &[encrypted]).await
     }
 
     /// First changes of different tasks. See [`Storage::commit`](crate::ports::Storage::commit).
     ///
     /// # Errors
     /// [`CommitError`].
-    pub async fn commit_all(&self, submissions: &[&Transition]) -> Result<Committed, CommitError> {
+    pub async fn commit_all(
+        &self,
+        submissions: &[Arc<Transition>],
+    ) -> Result<Committed, CommitError> {
         let encrypted: Vec<_> = submissions
             .iter()
-            .map(|change| self.encrypted(change))
+            .map(|change| self.encrypted(change.clone()))
             .collect::<Result<_, _>>()
             .map_err(StoreError::from)?;
-        let encrypted: Vec<_> = encrypted.iter().map(AsRef::as_ref).collect();
         let guard = Guard::Free { rev: Rev(0) };
         self.storage.commit(guard, &encrypted).await
     }
@@ -218,8 +220,9 @@ impl Store {
         let Some(foreign) = &self.foreign else {
             return Ok(None);
         };
+        let encrypted = encrypt::transition(self.codec.as_deref(), transition)?;
         foreign
-            .statement(self.encrypted(transition)?.as_ref())
+            .statement(encrypted.as_ref().unwrap_or(transition))
             .map(Some)
     }
 

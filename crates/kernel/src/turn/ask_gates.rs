@@ -43,6 +43,11 @@ pub(super) async fn ask(
     if decl.steps.iter().all(is_free) || !going_forward(record) {
         return Asked::default();
     }
+    Box::pin(ask_steps(task, lost_scratch, permits)).await
+}
+
+async fn ask_steps(task: TurnTask<'_>, lost_scratch: &BTreeSet<usize>, permits: &Permits) -> Asked {
+    let (decl, record) = (task.task_type.decl, task.record);
     let engine = task.engine;
     let next = next_after(
         &engine.registry,

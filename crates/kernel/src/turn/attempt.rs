@@ -24,6 +24,7 @@ use crate::task::{Inputs, Run, StepCode, TaskFacts, TaskType};
 use crate::turn::attempt_heartbeats::Liveness;
 use counterstep_contracts::{Attempt, Direction, LogPart, Outcome, TaskId, UndoDecl};
 use counterstep_steps::times::TimeLeft;
+use futures::future::BoxFuture;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -119,8 +120,11 @@ impl Ended {
 }
 
 /// Runs an order to its end.
-pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Order) -> Ended {
-    let (prepared, work) = prepare(engine, task_type, order).await;
+pub(crate) async fn execute(engine: &Engine, task_type: &TaskType, order: Box<Order>) -> Ended {
+    if let Some(permit) = &order.permit {
+        permit.started().await;
+    }
+    let (prepared, work) = prepare(engine, task_type, *order);
     let ran = prepared.run(engine, work).await;
     prepared.conclude(engine, ran)
 }
@@ -161,7 +165,7 @@ struct Ran {
     stopped_by: Option<StoppedBy>,
 }
 
-async fn prepare(engine: &Engine, task_type: &TaskType, order: Order) -> (Prepared, CodeRun) {
+fn prepare(engine: &Engine, task_type: &TaskType, order: Order) -> (Prepared, CodeRun) {
     let Order {
         at,
         execution,
@@ -178,9 +182,6 @@ async fn prepare(engine: &Engine, task_type: &TaskType, order: Order) -> (Prepar
         permit,
     } = order;
     let permit = permit.map(Arc::new);
-    if let Some(permit) = &permit {
-        permit.started().await;
-    }
     let traced = engine.attempt_span(&execution, &mut facts);
     let mut code = task_type.steps[at];
     if let Some(instead) = code.fallback.filter(|_| fallback) {
@@ -255,6 +256,20 @@ async fn prepare(engine: &Engine, task_type: &TaskType, order: Order) -> (Prepar
 }
 
 impl CodeRun {
+    /// Runs the code, and holds something for as long as the code is there, also when nothing waits for it any more.
+    fn holding(
+        self,
+        held: impl Send + 'static,
+        prepared: &Prepared,
+    ) -> BoxFuture<'static, StepResult<Value>> {
+        let work = self.of(prepared);
+        Box::pin(async move {
+            let result = work.await;
+            drop(held);
+            result
+        })
+    }
+
     /// Runs the code, and checks what it hands in.
     fn of(self, prepared: &Prepared) -> impl Future<Output = StepResult<Value>> + Send + use<> {
         let Self {
@@ -320,13 +335,7 @@ impl Prepared {
         let room = work.room.take();
         let room = room.map(|permit| RoomInCode::new(&engine.heavy, permit));
         let in_code = room.as_ref().map(Arc::downgrade);
-        let (work, permit) = (work.of(self), self.permit.clone());
-        let body = async move {
-            let result = work.await;
-            // Held for as long as the code is there, also when nothing waits for it any more.
-            drop((room, permit));
-            result
-        };
+        let body = work.holding((room, self.permit.clone()), self);
         let watched = Watched {
             limit: self.limit,
             cancel: &self.cancel,

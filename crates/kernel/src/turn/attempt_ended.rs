@@ -137,9 +137,9 @@ impl<'a> Turn<'a> {
         };
         self.log.write(self.engine, ended.log).await;
         match stopped {
-            StoppedBy::LeaseLost => self.stopped_without_lease(at).await,
+            StoppedBy::LeaseLost => Box::pin(self.stopped_without_lease(at)).await,
             StoppedBy::Shutdown | StoppedBy::PermitLost => {
-                self.interrupted(at, stopped.why()).await
+                Box::pin(self.interrupted(at, stopped.why())).await
             }
         }
     }

@@ -321,7 +321,8 @@ pub(super) async fn run(
         board: &board,
         log: &log,
     };
-    let work = async {
+    // In a box of its own: what comes before and after it is not as large.
+    let work = Box::pin(async {
         let end = turn.run(next).await;
         end.unwrap_or_else(|error| {
             if matches!(error, ChangeError::Fenced) {
@@ -329,7 +330,7 @@ pub(super) async fn run(
             }
             end_of(&error, kept.task)
         })
-    };
+    });
     beside(engine, kept, &tokens, work).await
 }
 
@@ -411,4 +412,35 @@ async fn claim<'a>(
     let mut turn = Turn::of(engine, claimed, with);
     turn.settle(held_back).await;
     Ok((turn, next))
+}
+
+/// Bytes of the futures of a turn, with their bounds.
+#[cfg(test)]
+pub(crate) fn sizes() -> [(&'static str, usize, usize); 6] {
+    use crate::engine::sizes::{bytes, never};
+    let a_turn = || never::<&'static mut Turn<'static>>();
+    [
+        (
+            "a turn, without its run",
+            6_144,
+            bytes(|| take_turn(never(), never(), never(), never())),
+        ),
+        (
+            "a turn's run",
+            5_376,
+            bytes(|| never::<Turn<'static>>().run(never())),
+        ),
+        (
+            "what is claimable",
+            512,
+            bytes(|| claimable(never(), never(), never())),
+        ),
+        (
+            "a claim",
+            3_072,
+            bytes(|| claim(never(), never(), never(), never())),
+        ),
+        ("a decision", 2_560, bytes(|| a_turn().go_on())),
+        ("an attempt's end", 3_840, bytes(|| a_turn().ended(never()))),
+    ]
 }

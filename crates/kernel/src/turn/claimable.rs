@@ -47,7 +47,7 @@ pub(super) async fn claimable(
             tracing::warn!(%task, "no such task in this database: does another installation share the queue's server?");
             return Err(TurnEnd::Gone);
         }
-        Err(StoreError::Corrupt(_)) => return Err(quarantined(engine, task).await),
+        Err(StoreError::Corrupt(_)) => return Err(Box::pin(quarantined(engine, task)).await),
         Err(StoreError::Unsupported(why)) => {
             tracing::warn!(%task, why, "the task is left to programs of a newer version");
             return Err(TurnEnd::UnknownType);
@@ -77,14 +77,14 @@ pub(super) async fn claimable(
     if elsewhere || !record.due_in().is_zero() {
         return Err(TurnEnd::NotNow);
     }
-    let Some(task_type) = engine.registry.of(row) else {
-        return Err(version::leave(engine, record).await);
+    let Some(task_type) = engine.registry.of(&**row) else {
+        return Err(Box::pin(version::leave(engine, record)).await);
     };
     if !engine.registry.takes(&task_type) {
         return Err(TurnEnd::UnknownType);
     }
     if !fits(&task_type, &record) {
-        return Err(quarantined(engine, task).await);
+        return Err(Box::pin(quarantined(engine, task)).await);
     }
     if record.lease_has_expired() {
         // Its owner may go on, and be about to say so.

@@ -11,6 +11,7 @@ use futures::future::{Either, select};
 use parking_lot::Mutex;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
@@ -98,7 +99,7 @@ pub(super) fn span(task: &TaskRow, step: Option<&str>, part: &'static str) -> Sp
 pub(super) async fn run<T, L>(
     engine: &Engine,
     label: CodeLabel,
-    code: impl Future<Output = T> + Send + 'static,
+    code: impl Future<Output = T> + Send + Unpin + 'static,
     late: impl Future<Output = L> + Send,
 ) -> Result<T, NotDone<L>>
 where
@@ -116,15 +117,15 @@ where
     let guarded = async move {
         // Declared first, so dropped last: after the code.
         let _occupied = occupied;
-        let code = Box::pin(AssertUnwindSafe(code).catch_unwind());
-        let over = Box::pin(stopped.over.notified());
+        let code = AssertUnwindSafe(code).catch_unwind();
+        let over = pin!(stopped.over.notified());
         if let Either::Left((ended, _)) = select(code, over).await {
             // The turn may have given up on it in this moment.
             let _ = to.send(ended.map_err(|panic| CaughtPanic::of(panic.as_ref())));
         }
     };
     let running = engine.ports.steps.start(label.clone(), Box::pin(guarded));
-    let (late, running) = match select(running, Box::pin(late)).await {
+    let (late, running) = match select(running, pin!(late)).await {
         Either::Left(((), _)) => {
             let ended = from.await.unwrap_or_else(|_| Err(CaughtPanic::dropped()));
             return ended.map_err(NotDone::Panicked);

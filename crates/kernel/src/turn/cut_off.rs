@@ -305,7 +305,7 @@ impl Turn<'_> {
         if record.task.epoch != self.record.task.epoch || !record.lease_is_live() {
             return Err(ChangeError::Fenced);
         }
-        (self.record, self.read_at) = (record, read_at);
+        (self.record, self.read_at) = (record.into(), read_at);
         let (mut unwritten, mut in_doubt) = (VecDeque::new(), BTreeMap::new());
         for end in std::mem::take(&mut self.cut_off.unwritten) {
             match (end, Spooling::of(self.engine)) {

@@ -5,6 +5,7 @@ use super::read_at::ReadAt;
 use super::turn_loop::Turn;
 use crate::record::DbTime;
 use counterstep_contracts::Direction;
+use std::sync::Arc;
 use std::time::Duration;
 
 impl Turn<'_> {
@@ -38,7 +39,7 @@ impl Turn<'_> {
             return;
         }
         if let Ok(Some(record)) = store.load(task.id).await {
-            (self.record.now, self.read_at) = (record.now, read_at);
+            (Arc::make_mut(&mut self.record).now, self.read_at) = (record.now, read_at);
         }
     }
 }

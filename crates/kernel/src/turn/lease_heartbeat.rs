@@ -15,6 +15,7 @@ use counterstep_contracts::{Epoch, TaskId};
 use futures::StreamExt;
 use futures::future::{Either, join, join3, select};
 use std::future::Future;
+use std::pin::pin;
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -74,7 +75,7 @@ pub(super) async fn beside<T>(
         );
     };
     let until_its_end = join3(work, beats, kept.log.keep_writing(engine, &logged));
-    match select(Box::pin(until_its_end), Box::pin(others)).await {
+    match select(pin!(until_its_end), pin!(others)).await {
         Either::Left(((end, (), ()), _)) => end,
         Either::Right((_, rest)) => rest.await.0,
     }
@@ -111,8 +112,13 @@ async fn keep_alive(engine: &Engine, kept: KeptLease<'_>, tokens: &Tokens, wakes
         round.back_by(clock.monotonic() + pause + ttl / 3);
         let left = ttl.saturating_sub(since);
         let pause = clock.sleep(if is_over { pause } else { pause.min(left) });
-        let wake = select(pause, Box::pin(wakes.look.notified()));
-        if let Either::Right(_) = select(wake, Box::pin(wakes.done.notified())).await {
+        // Both are dropped before anything else waits for the same: a notification goes to the one that waits longest.
+        let is_done = {
+            let look = pin!(wakes.look.notified());
+            let done = pin!(wakes.done.notified());
+            matches!(select(select(pause, look), done).await, Either::Right(_))
+        };
+        if is_done {
             return;
         }
         let sent = clock.monotonic();
@@ -223,7 +229,7 @@ async fn listen(engine: &Engine, kept: KeptLease<'_>, look: &Notify) {
 async fn drain(engine: &Engine, tokens: &Tokens) {
     tokens.shutdown.cancelled().await;
     let drained = engine.ports.clock.sleep(engine.settings.drain);
-    select(drained, Box::pin(engine.settings.hurry.cancelled())).await;
+    select(drained, pin!(engine.settings.hurry.cancelled())).await;
     tokens.cancel(CancelReason::Shutdown);
     std::future::pending().await
 }

@@ -37,6 +37,8 @@ mod watch;
 
 pub(crate) use attempt::{Ended, Order, execute};
 pub(crate) use breakers::breaker_of;
+#[cfg(test)]
+pub(crate) use claim::sizes;
 pub(crate) use claim::turn_when;
 pub use claim::{turn, turn_for};
 pub(crate) use likely::likely_next;

@@ -22,6 +22,7 @@ use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::{Attempt, Direction, LogPart, OnProbeFailure};
 use futures::future::{Either, select};
 use serde_json::Value;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;
@@ -214,11 +215,10 @@ async fn ask(
         context: context.clone(),
     };
     let looks = look(engine.processes_of(&task_type, at), probe, code);
-    let code = work_amid(fault, looks)
-        .instrument(span)
-        .instrument(traced.clone());
+    let code = work_amid(fault, looks).instrument(span);
+    let code = Box::pin(code.instrument(traced.clone()));
     let over = async {
-        match select(ports.clock.sleep(limit), Box::pin(cancel.cancelled())).await {
+        match select(ports.clock.sleep(limit), pin!(cancel.cancelled())).await {
             Either::Left(_) => StepError::new(
                 ErrorClass::TimedOut,
                 format_args!("the probe ran longer than {}", format_duration(limit)),

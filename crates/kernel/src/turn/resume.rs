@@ -30,7 +30,7 @@ pub(crate) fn resume<'a>(
 ) -> BoxFuture<'a, TurnEnd> {
     Box::pin(async move {
         let task = record.task.id;
-        let Some(task_type) = engine.registry.of(&record.task) else {
+        let Some(task_type) = engine.registry.of(&*record.task) else {
             return TurnEnd::UnknownType;
         };
         let ttl = engine.settings.lease_of(&task_type);
@@ -65,7 +65,7 @@ pub(crate) fn resume<'a>(
             task_type,
             host: record.task.host,
             read_at,
-            record,
+            record: record.into(),
             lease,
         };
         let turn = Turn::of(engine, claimed, with.clone()).resumed(cut_off);

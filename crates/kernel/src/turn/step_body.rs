@@ -45,8 +45,8 @@ pub(super) async fn forward(
         Run::Custom(run) => run(context, inputs).await,
         Run::BuiltIn(evaluate) => match evaluate(inputs)? {
             // They come as values already, of a length that the request or a service decides.
-            Work::Upload(what) => inputs.output(&upload(context, what).await?),
-            Work::Call(call) => inputs.output(&context.carry_out(call).await?),
+            Work::Upload(what) => inputs.output(&Box::pin(upload(context, what)).await?),
+            Work::Call(call) => inputs.output(&Box::pin(context.carry_out(call)).await?),
             // Decided where the next steps are decided; it never comes to an attempt.
             Work::Wait(_) => Err(StepError::permanent("a step that waits has nothing to run")),
         },
@@ -63,7 +63,7 @@ pub(super) async fn undo(
         undo(context, own, inputs).await?;
     } else {
         // A built-in step: everything that any of its attempts stored, half-done uploads too.
-        context.objects().delete_all_of_step().await?;
+        Box::pin(context.objects().delete_all_of_step()).await?;
     }
     Ok(Value::Null)
 }

@@ -96,7 +96,7 @@ pub(super) enum Happened {
 pub(super) struct Claimed {
     pub(super) task_type: TaskType,
     pub(super) host: Host,
-    pub(super) record: TaskRecord,
+    pub(super) record: Arc<TaskRecord>,
     /// When `record.now` was read.
     pub(super) read_at: ReadAt,
     pub(super) lease: Arc<Lease>,
@@ -107,7 +107,7 @@ pub(super) struct Turn<'a> {
     pub(super) engine: &'a Engine,
     pub(super) task_type: TaskType,
     pub(super) host: Host,
-    pub(super) record: TaskRecord,
+    pub(super) record: Arc<TaskRecord>,
     /// When `record.now` was read.
     pub(super) read_at: ReadAt,
     pub(super) lease: Arc<Lease>,
@@ -237,12 +237,14 @@ impl<'a> Turn<'a> {
                 }
                 Some(Happened::Leased(starts)) => Next::Run(starts),
                 Some(Happened::Back) => self.go_on().await?,
-                Some(Happened::Unwritten(unwritten)) => self.write_unwritten(unwritten).await?,
+                Some(Happened::Unwritten(unwritten)) => {
+                    Box::pin(self.write_unwritten(unwritten)).await?
+                }
                 Some(Happened::Due(at)) => {
                     self.delay_is_over(at);
                     self.go_on().await?
                 }
-                Some(Happened::Probed(probed)) => self.probed(probed).await?,
+                Some(Happened::Probed(probed)) => Box::pin(self.probed(probed)).await?,
                 Some(Happened::Room(room)) => {
                     self.has_room(room);
                     self.go_on().await?
@@ -309,17 +311,16 @@ impl<'a> Turn<'a> {
         &mut self,
         decide: impl FnMut(&mut Draft) -> Result<R, Illegal>,
     ) -> Result<R, ChangeError> {
-        let mut record = self.record.clone();
-        // Deadlines must not wait for a commit.
-        record.now = self.now();
         let engine = self.engine;
         let author = Author {
+            // Deadlines must not wait for a commit.
+            now: Some(self.now()),
             patience: self.patience(),
             announce: None,
             ..Author::owner(&engine.id)
         };
         let changed = engine
-            .change(author, &self.task_type, record, decide)
+            .change(author, &self.task_type, self.record.clone(), decide)
             .await?;
         if let Some(transition) = &changed.unannounced {
             // The lock goes with the lease, ahead of the message: another host that gets it at once
@@ -340,8 +341,11 @@ impl<'a> Turn<'a> {
                 )
             );
         }
-        self.record = changed.record;
-        self.read_at = ReadAt::now(engine);
+        // As it was read, where nothing was to be written.
+        if !Arc::ptr_eq(&self.record, &changed.record) {
+            self.record = changed.record;
+            self.read_at = ReadAt::now(engine);
+        }
         Ok(changed.answer)
     }
 
@@ -402,7 +406,7 @@ impl<'a> Turn<'a> {
                     || self.task_type.decl.steps[at].limit.is_none(),
                 "an attempt starts without a permit of its limit"
             );
-            let order = Order {
+            let order = Box::new(Order {
                 at,
                 execution,
                 inputs,
@@ -416,7 +420,7 @@ impl<'a> Turn<'a> {
                 log,
                 room,
                 permit,
-            };
+            });
             let (engine, task_type) = (self.engine, self.task_type);
             self.under_way.push(Box::pin(async move {
                 let started = engine.ports.clock.monotonic();

@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::error::{ErrorClass, StepError};
 use crate::turn::attempt_heartbeats::Liveness;
 use counterstep_contracts::retry::format_duration;
-use futures::future::{BoxFuture, Either, pending, select, select_all};
+use futures::future::pending;
 use std::time::Duration;
 
 /// An attempt that is watched.
@@ -34,18 +34,17 @@ pub(super) struct Late {
 
 /// Ends with what has ended the attempt.
 pub(super) async fn watch(engine: &Engine, watched: Watched<'_>) -> Late {
-    let fails: Vec<BoxFuture<'_, StepError>> = vec![
-        Box::pin(limit(engine, watched.limit)),
-        Box::pin(silence(watched.heartbeat)),
-        Box::pin(watched.scratch.too_much(engine)),
-        Box::pin(cancelled(engine, watched.cancel)),
-    ];
-    match select(select_all(fails), Box::pin(lost_permit(watched.permit))).await {
-        Either::Left(((error, ..), _)) => Late {
-            error,
-            stopped_by: None,
-        },
-        Either::Right((error, _)) => Late {
+    let failed = |error| Late {
+        error,
+        stopped_by: None,
+    };
+    tokio::select! {
+        biased;
+        error = limit(engine, watched.limit) => failed(error),
+        error = silence(watched.heartbeat) => failed(error),
+        error = watched.scratch.too_much(engine) => failed(error),
+        error = cancelled(engine, watched.cancel) => failed(error),
+        error = lost_permit(watched.permit) => Late {
             error,
             stopped_by: Some(StoppedBy::PermitLost),
         },

@@ -49,19 +49,24 @@ impl Story {
         } = change.journal.clone().expect("a row");
         let write = change.task.as_ref().expect("a task");
         let mut before = self.record.take().unwrap_or_else(|| TaskRecord {
-            task: TaskRow {
+            task: Box::new(TaskRow {
                 created_at: now,
-                ..write.row.clone()
-            },
+                ..*write.row.clone()
+            }),
             steps: change.steps.clone(),
             marks: Vec::new(),
             payload_key: None,
             now,
         });
         before.now = now;
-        self.record = Some(counterstep_kernel::draft::after_commit(
-            &before, &change, now,
-        ));
+        let mut left = before.clone();
+        left.task = write.row.clone();
+        for step in &change.steps {
+            let row = left.steps.iter_mut().find(|row| row.no == step.no);
+            row.expect("a step").clone_from(step);
+        }
+        let after = counterstep_kernel::draft::after_commit(&before, left, &change, now);
+        self.record = Some(after);
         let sealed = seal(&link.0, now);
         let (rev, epoch) = (write.row.rev, write.row.epoch);
         let row = JournalRow {
@@ -436,7 +441,7 @@ fn a_row_is_bound_to_the_one_before_it() {
     record.task.audit_seal = Some(EntryHash(vec![0]));
     let next = change(
         TaskRow {
-            ..record.task.clone()
+            ..*record.task.clone()
         },
         5,
     );

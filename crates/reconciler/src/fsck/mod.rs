@@ -182,7 +182,7 @@ impl Fsck<'_> {
         }
         let events = task.fold.take_audit();
         let replaced = task.fold.take_replaced_outputs();
-        if let Some(known) = self.registry.of(&task.fold.record().task) {
+        if let Some(known) = self.registry.of(&*task.fold.record().task) {
             for says in again::illegal(known.decl, &before, task.fold.record(), &events) {
                 self.report(task, Some(row.rev.0), Damage::Illegal(Part::State), says);
             }
@@ -206,7 +206,7 @@ impl Fsck<'_> {
         let mut rows: HashMap<TaskId, _> = self.store.records(&ids).await?.into_iter().collect();
         let read: Vec<TaskRow> = rows
             .values()
-            .filter_map(|record| Some(record.as_ref().ok()?.task.clone()))
+            .filter_map(|record| Some(TaskRow::clone(&record.as_ref().ok()?.task)))
             .collect();
         for (task, says) in places::differences(self.store, &read).await? {
             self.finds(task.to_string(), Damage::RowDiffers(Part::Fields), says);
@@ -247,7 +247,7 @@ impl Fsck<'_> {
     }
 
     async fn compare_one(&mut self, task: Folded, record: TaskRecord) -> Result<(), FsckError> {
-        if self.registry.of(&record.task).is_none() {
+        if self.registry.of(&*record.task).is_none() {
             self.checked.not_judged += 1;
         }
         let Folded { name, fold, .. } = task;

@@ -169,7 +169,7 @@ async fn write_intents_of(
             return Ok(done);
         }
         let (guard, transition) = draft::sweep(&record, writes, engine.new_change_id(), &engine.id);
-        match engine.ports.store.commit(guard, &transition).await {
+        match engine.ports.store.commit(guard, transition).await {
             Ok(_) => return Ok(done),
             Err(CommitError::Store(StoreError::Corrupt(_) | StoreError::Unsupported(_))) => {
                 return Ok(Vec::new());

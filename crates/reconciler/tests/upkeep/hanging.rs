@@ -46,7 +46,7 @@ impl Stuck {
     fn respond(_hang: &u8) {}
 }
 
-async fn row(engine: &Engine, task: TaskId) -> TaskRow {
+async fn row(engine: &Engine, task: TaskId) -> Box<TaskRow> {
     engine
         .ports
         .store

@@ -218,7 +218,7 @@ impl<'a> Place<'a> {
         store
             .commit(
                 Guard::Free { rev: Rev(0) },
-                &change.with_journal(None, "test"),
+                change.with_journal(None, "test"),
             )
             .await
             .expect("the rows are written");
@@ -239,7 +239,7 @@ impl<'a> Place<'a> {
         self.engine
             .ports
             .store
-            .commit(Guard::Free { rev: Rev(0) }, &change)
+            .commit(Guard::Free { rev: Rev(0) }, change.clone())
             .await
             .expect("the row is written");
         id

@@ -110,7 +110,7 @@ impl Around for StoreLink {
         &self,
         _: &dyn Storage,
         guard: Guard,
-        changes: &[&Transition],
+        changes: &[Arc<Transition>],
     ) -> Result<Committed, CommitError> {
         let (link, world) = (&self.0, &self.0.world);
         for change in changes {
@@ -145,8 +145,7 @@ impl Around for StoreLink {
             Some((trouble, mut choice)) => {
                 if trouble == StoreLater {
                     let after = choice.within(1, 30_000);
-                    let changes: Vec<_> = changes.iter().map(|it| (*it).clone()).collect();
-                    world.commit_later(&link.process, guard, changes, after);
+                    world.commit_later(&link.process, guard, changes.to_vec(), after);
                 }
                 link.waits(&mut choice, 1, 10_000).await;
                 Err(unknown().into())

@@ -213,9 +213,9 @@ impl World {
         self: &Arc<Self>,
         process: &str,
         guard: Guard,
-        changes: &[&Transition],
+        changes: &[Arc<Transition>],
     ) -> Result<Committed, CommitError> {
-        let changes: Vec<_> = changes.iter().map(|change| (*change).clone()).collect();
+        let changes = changes.to_vec();
         let (answer, answered) = oneshot::channel();
         let (world, process) = (self.clone(), process.to_owned());
         self.tasks.start(
@@ -235,7 +235,7 @@ impl World {
         self: &Arc<Self>,
         process: &str,
         guard: Guard,
-        changes: Vec<Transition>,
+        changes: Vec<Arc<Transition>>,
         after: u64,
     ) {
         let (world, process) = (self.clone(), format!("{process}, late,"));
@@ -262,14 +262,13 @@ impl World {
         &self,
         process: &str,
         guard: Guard,
-        changes: &[Transition],
+        changes: &[Arc<Transition>],
     ) -> Result<Committed, CommitError> {
         let mut leases = Vec::new();
         for change in changes {
             leases.extend(self.lease_that_is_taken(guard, change).await);
         }
-        let all: Vec<_> = changes.iter().collect();
-        let written = self.storage.commit(guard, &all).await;
+        let written = self.storage.commit(guard, changes).await;
         for live in leases.into_iter().filter(|_| written.is_ok()) {
             self.watch.fails(live);
         }

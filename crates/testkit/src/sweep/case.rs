@@ -168,7 +168,7 @@ impl Case {
     /// what they have done.
     pub(super) async fn assert_no_objects(&self, task: &TestTask, end: &RunEnd) {
         let leaves = |record: &TaskRecord| {
-            let known = task.engine.registry.of(&record.task);
+            let known = task.engine.registry.of(&*record.task);
             let steps = known.expect("a known type").decl.steps;
             let mut waived = steps.iter().zip(&record.steps);
             let waived = waived.any(|(step, row)| {
@@ -234,7 +234,7 @@ async fn hangs_alone(task: &TestTask, fault: &Fault) -> bool {
     let (Some((record, hangs)), None) = (open.next(), open.next()) else {
         return false;
     };
-    let known = task.engine.registry.of(&record.task);
+    let known = task.engine.registry.of(&*record.task);
     let decl = known.expect("a known type").decl;
     // A heavy sibling may wait for room: it would start while the limit is passed. One that waits
     // for tasks starts nothing in this turn.

@@ -362,7 +362,7 @@ pub(super) async fn in_family(task: &TestTask) -> Vec<Struck> {
 }
 
 fn decl_of(task: &TestTask, record: &TaskRecord) -> &'static TaskDecl {
-    let known = task.engine.registry.of(&record.task);
+    let known = task.engine.registry.of(&*record.task);
     known.expect("a known type").decl
 }
 

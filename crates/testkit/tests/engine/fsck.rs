@@ -102,7 +102,7 @@ async fn commit_step(
     task.engine
         .ports
         .store
-        .commit(guard, &change)
+        .commit(guard, change.clone())
         .await
         .expect("the change is written");
 }

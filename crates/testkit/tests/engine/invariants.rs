@@ -85,7 +85,7 @@ impl Past {
     /// The numbers of what is broken, each once.
     fn broken(&self) -> Vec<String> {
         let registry = only::<Trip>();
-        let decl = registry.of(&self.record.task).expect("a known type").decl;
+        let decl = registry.of(&*self.record.task).expect("a known type").decl;
         let said = invariants::broken(decl, &self.record, &self.history);
         let number = |it: &String| it.split(':').next().unwrap_or_default().to_owned();
         let mut numbers: Vec<_> = said.iter().map(number).collect();
@@ -97,7 +97,7 @@ impl Past {
     fn allowed(&self) -> u32 {
         let registry = only::<Trip>();
         registry
-            .of(&self.record.task)
+            .of(&*self.record.task)
             .expect("a known type")
             .decl
             .max_recoveries
@@ -380,7 +380,10 @@ async fn an_output_that_a_change_replaces_is_found_by_its_number() {
         rev: before.task.rev,
     };
     let change = change.with_journal(Some(&before), "test");
-    store.commit(guard, &change).await.expect("it is written");
+    store
+        .commit(guard, change.clone())
+        .await
+        .expect("it is written");
     let found = found().await;
     assert!(
         found.len() == 1 && found[0].starts_with("11: "),
@@ -439,7 +442,7 @@ async fn a_child_that_does_not_end_with_its_parent_is_found() {
         let [parent, child] = &family[..] else {
             panic!("a parent and its child: {family:?}")
         };
-        let decl = registry().of(&parent.task).expect("a known type").decl;
+        let decl = registry().of(&*parent.task).expect("a known type").decl;
         let past = task.history().await;
         let store = &task.engine.ports.store;
         let childs = store.history(child.task.id).await.expect("an answer");

@@ -347,7 +347,7 @@ impl Try {
             let again = again_type(registry, &record.task, false);
             return again.is_ok_and(|it| again_request(&it, &record.task, None).is_ok());
         }
-        let Some(task_type) = registry.of(&record.task) else {
+        let Some(task_type) = registry.of(&*record.task) else {
             return false;
         };
         let resolution = |settled, output| Resolution {

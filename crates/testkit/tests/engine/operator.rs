@@ -199,13 +199,13 @@ async fn others_are_told_of_a_task_that_its_undo_parks_under_one_name() {
     let task_type = task
         .engine
         .registry
-        .of(&task.record().await.task)
+        .of(&*task.record().await.task)
         .expect("its type");
     let mut record = task.record().await;
     record.task.status = TaskStatus::Compensating;
     let mut draft = Draft::new(task_type.decl, record, "worker:1");
     draft.finish_undo().expect("an undo has given up");
-    let (_, transition) = draft.finish(task.engine.new_change_id(), As::Owner);
+    let (_, transition, _) = draft.finish(task.engine.new_change_id(), As::Owner);
     let told = events_of(task_type.decl, &transition);
     assert_eq!(told.len(), 1);
     assert_eq!(
@@ -399,7 +399,7 @@ async fn the_plan_of_a_parked_task_is_what_its_retry_then_does() {
     let task_type = task
         .engine
         .registry
-        .of(&task.record().await.task)
+        .of(&*task.record().await.task)
         .expect("its type");
     let plan = undo_plan(&task_type, &task.record().await);
     let planned: Vec<_> = plan
@@ -504,7 +504,7 @@ async fn what_a_person_supplies_is_undone_where_its_step_stands_in_the_order() {
             .expect("accepted");
     }
     let record = task.record().await;
-    let task_type = task.engine.registry.of(&record.task).expect("its type");
+    let task_type = task.engine.registry.of(&*record.task).expect("its type");
     let planned = undo_plan(&task_type, &record);
     let stages: Vec<_> = planned
         .stages

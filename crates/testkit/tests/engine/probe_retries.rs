@@ -217,7 +217,7 @@ async fn an_undo_waits_for_a_person_where_its_probe_gave_up() {
     assert_eq!(services.requests(REFUND), 0);
     let error = record.steps[0].error.as_ref().expect("an error");
     assert!(error.message.starts_with("unknown whether it happened"));
-    let task_type = task.engine.registry.of(&record.task).expect("known");
+    let task_type = task.engine.registry.of(&*record.task).expect("known");
     let plan = undo_plan(&task_type, &record);
     let planned = &plan.stages[0].steps[0];
     assert_eq!(

@@ -311,7 +311,11 @@ async fn what_a_kept_step_did_is_not_undone_with_the_new_task() {
     assert_eq!(seen.take(), ["post", "tell", "retract"]);
     let record = task.record().await;
     assert!(!record.task.residue, "what it did itself is undone");
-    let known = task.engine.registry.of(&record.task).expect("a known type");
+    let known = task
+        .engine
+        .registry
+        .of(&*record.task)
+        .expect("a known type");
     let plan = undo_plan(&known, &record);
     let kept = plan
         .not_undone

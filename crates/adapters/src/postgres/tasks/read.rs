@@ -249,7 +249,7 @@ fn record(
         change_id: ChangeId(there("change_id", end.change_id)?),
     };
     Ok(TaskRecord {
-        task,
+        task: Box::new(task),
         steps,
         marks,
         payload_key,

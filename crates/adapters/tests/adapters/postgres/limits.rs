@@ -24,7 +24,7 @@ async fn a_commit_whose_connection_dies_is_unknown() {
         free(&record),
         claim(&record, "one", MINUTE).with_journal(Some(&record), "test"),
     );
-    let committing = tokio::spawn(async move { store.commit(guard, &change).await });
+    let committing = tokio::spawn(async move { store.commit(guard, change.clone()).await });
     let pid = waiting(&other).await;
     other
         .execute("SELECT pg_terminate_backend($1)", &[&pid])
@@ -120,7 +120,7 @@ async fn a_connection_whose_caller_left_is_not_used_again() {
         free(&record),
         claim(&record, "one", MINUTE).with_journal(Some(&record), "test"),
     );
-    let committing = tokio::spawn(async move { committing.commit(guard, &change).await });
+    let committing = tokio::spawn(async move { committing.commit(guard, change.clone()).await });
     waiting(&other).await;
     committing.abort();
     assert!(committing.await.unwrap_err().is_cancelled());
@@ -146,7 +146,7 @@ async fn a_call_waits_for_a_connection_only_so_long() {
         free(&record),
         claim(&record, "one", MINUTE).with_journal(Some(&record), "test"),
     );
-    let committing = tokio::spawn(async move { committing.commit(guard, &change).await });
+    let committing = tokio::spawn(async move { committing.commit(guard, change.clone()).await });
     waiting(&other).await;
     assert!(matches!(
         store.load(record.task.id).await,

@@ -204,7 +204,7 @@ impl Stage {
         );
         let row = &record.task;
         assert_eq!((row.recovery_attempts, &row.lease_owner), (0, &None));
-        let decl = self.engine.registry.of(row).expect("a known type").decl;
+        let decl = self.engine.registry.of(&**row).expect("a known type").decl;
         let mut broken = invariants::broken(decl, &record, &history);
         broken.extend(invariants::found_by_fsck(&self.direct, &self.engine.registry, task).await);
         assert!(broken.is_empty(), "{}", broken.join("; "));

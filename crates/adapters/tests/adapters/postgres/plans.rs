@@ -57,7 +57,11 @@ fn typical(record: &TaskRecord) -> Transition {
 pub(super) async fn next(store: &Store, record: &mut TaskRecord) {
     let change = typical(record);
     let change = change.with_journal(Some(record), "test");
-    let now = store.commit(leased(record), &change).await.unwrap().now;
+    let now = store
+        .commit(leased(record), change.clone())
+        .await
+        .unwrap()
+        .now;
     record.task = change.task.unwrap().row;
     record.task.updated_at = now;
 }
@@ -189,7 +193,7 @@ async fn changes_that_are_refused_send_no_neighbour_again() {
         let committed = join_all(
             changes
                 .iter()
-                .map(|(guard, change)| store.commit(*guard, change)),
+                .map(|(guard, change)| store.commit(*guard, change.clone())),
         )
         .await;
         for (n, committed) in committed.iter().enumerate() {
@@ -510,7 +514,7 @@ async fn typical_commits_per_second() {
                     done += 1;
                     if done.is_multiple_of(again) {
                         let change = typical(&before).with_journal(Some(&before), "test");
-                        let refused = store.commit(leased(&before), &change).await;
+                        let refused = store.commit(leased(&before), change.clone()).await;
                         assert!(matches!(refused, Err(CommitError::Stale)), "{refused:?}");
                     }
                     if done.is_multiple_of(4) {

@@ -12,6 +12,7 @@ use counterstep_kernel::ports::{
 };
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A store's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,8 +129,8 @@ fn others() -> Vec<(&'static str, Pool, Read)> {
             Main,
             read!(store => async move {
                 let changes = [submit(row(new_task())), submit(row(new_task()))];
-                let changes = changes.map(|change| whole(None, change));
-                store.commit_all(&changes.each_ref()).await
+                let changes = changes.map(|change| Arc::new(whole(None, change)));
+                store.commit_all(&changes).await
             }),
         ),
         (

@@ -91,7 +91,7 @@ async fn a_success_and_a_sweep_never_both_get_the_objects() {
         };
         let success = async {
             wait(-behind).await;
-            store.commit(leased(&record), &success).await
+            store.commit(leased(&record), success.clone()).await
         };
         let (succeeded, sweep) = futures::join!(success, sweep);
         let now = load(store, record.task.id).await;

@@ -29,7 +29,7 @@ async fn a_commit_whose_caller_goes_away_leaves_no_transaction_open() {
     for _ in 0..20 {
         let change = submit(row(new_task())).with_journal(None, "test");
         // Polled until the closure runs, or not yet; then dropped.
-        let _ = store.commit(NEW, &change).now_or_never();
+        let _ = store.commit(NEW, change.clone()).now_or_never();
         let record = submitted(store, row(new_task())).await;
         let dropped = eventually("all or nothing", || async {
             match store.load(change.task_id).await.unwrap() {
@@ -87,7 +87,7 @@ async fn commit_after_a_wait(
     let commits = join_all(
         changes
             .iter()
-            .map(|(guard, change)| store.commit(*guard, change)),
+            .map(|(guard, change)| store.commit(*guard, change.clone())),
     );
     let release = async { other.batch_execute("ROLLBACK").unwrap() };
     let (committed, ()) = tokio::join!(commits, release);

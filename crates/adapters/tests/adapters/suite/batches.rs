@@ -5,6 +5,7 @@ use counterstep_contracts::{TaskId, Tenant};
 use counterstep_kernel::change::transition::{IdempotencyWrite, Transition};
 use counterstep_kernel::ports::{CommitError, Ports, Store};
 use serde_json::json;
+use std::sync::Arc;
 
 fn keyed(task: TaskId, key: Option<&str>) -> Transition {
     let mut change = submit(row(task));
@@ -19,7 +20,7 @@ fn keyed(task: TaskId, key: Option<&str>) -> Transition {
     whole(None, change)
 }
 
-async fn are_there(store: &Store, changes: &[&Transition]) -> Vec<bool> {
+async fn are_there(store: &Store, changes: &[Arc<Transition>]) -> Vec<bool> {
     let mut found = Vec::new();
     for change in changes {
         found.push(store.load(change.task_id).await.unwrap().is_some());
@@ -34,9 +35,10 @@ pub(crate) async fn submissions_are_written_all_or_none(ports: &Ports) {
         keyed(new_task(), None),
         keyed(new_task(), Some("three")),
     );
-    let first = [&one, &two, &three];
+    let [one, two, three] = [one, two, three].map(Arc::new);
+    let first = [one, two.clone(), three.clone()];
     let committed = store.commit_all(&first).await.unwrap();
-    for change in first {
+    for change in &first {
         let record = load(store, change.task_id).await;
         assert_eq!(record.task.created_at, committed.now);
         let history = store.history(change.task_id).await.unwrap();
@@ -52,13 +54,14 @@ pub(crate) async fn submissions_are_written_all_or_none(ports: &Ports) {
         keyed(new_task(), Some("four")),
         keyed(new_task(), Some("one")),
     );
-    let refused = store.commit_all(&[&four, &taken]).await;
+    let [four, taken] = [four, taken].map(Arc::new);
+    let refused = store.commit_all(&[four.clone(), taken.clone()]).await;
     assert!(matches!(refused, Err(CommitError::KeyTaken)), "{refused:?}");
-    let refused = store.commit_all(&[&four, &two]).await;
+    let refused = store.commit_all(&[four.clone(), two]).await;
     assert!(matches!(refused, Err(CommitError::Stale)), "{refused:?}");
     let refused = store.commit_all(&first).await;
     assert!(matches!(refused, Err(CommitError::Stale)), "{refused:?}");
-    assert_eq!(are_there(store, &[&four, &taken]).await, [false, false]);
+    assert_eq!(are_there(store, &[four, taken]).await, [false, false]);
     let free = store.idempotency(&Tenant::default(), "four").await;
     assert_eq!(free.unwrap(), None);
 }
@@ -66,11 +69,8 @@ pub(crate) async fn submissions_are_written_all_or_none(ports: &Ports) {
 pub(crate) async fn a_batch_of_a_thousand_is_one_change_each(ports: &Ports) {
     let store = &ports.store;
     let keys: Vec<_> = (0..1000).map(|n| format!("k{n}")).collect();
-    let changes: Vec<_> = keys
-        .iter()
-        .map(|key| keyed(new_task(), Some(key)))
-        .collect();
-    let all: Vec<_> = changes.iter().collect();
+    let new = |key: &String| Arc::new(keyed(new_task(), Some(key)));
+    let all: Vec<_> = keys.iter().map(new).collect();
     store.commit_all(&all).await.unwrap();
     assert!(
         are_there(store, &all)

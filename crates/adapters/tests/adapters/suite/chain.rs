@@ -4,7 +4,6 @@ use super::changes::*;
 use counterstep_contracts::{Attempt, AuditSeq, Epoch, StepNo, StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::audit;
 use counterstep_kernel::change::transition::Transition;
-use counterstep_kernel::draft::after_commit;
 use counterstep_kernel::ports::{JournalPage, Lane, Ports, Store};
 use counterstep_kernel::record::{AuditEntry, StepRow, TaskRecord};
 use counterstep_reconciler::audit::{Copied, Damage, Finding, Scope, Verified, verify};
@@ -52,7 +51,7 @@ pub(crate) async fn chained(store: &Store, changes: &[i64], details: &Value) -> 
         let committed = commit(store, guard, &change).await.expect("a change");
         record = Some(match record {
             None => load(store, change.task_id).await,
-            Some(record) => after_commit(&record, &change, committed.now),
+            Some(record) => once_committed(&record, &change, committed.now),
         });
     }
     record.expect("a change")
@@ -160,7 +159,7 @@ pub(crate) async fn a_change_without_an_entry_is_a_row_too(ports: &Ports) {
     let record = chained(store, &[2, 1], &Value::Null).await;
     let plain = recorded(store, after(&record), Some(&record));
     let committed = commit(store, free(&record), &plain).await.unwrap();
-    let left = after_commit(&record, &plain, committed.now);
+    let left = once_committed(&record, &plain, committed.now);
     assert_eq!(
         load(store, record.task.id).await.task.audit_seal,
         left.task.audit_seal
@@ -184,7 +183,7 @@ pub(crate) async fn a_change_without_an_entry_is_a_row_too(ports: &Ports) {
 pub(crate) async fn a_change_of_a_task_without_its_row_is_refused(ports: &Ports) {
     let store = &ports.store;
     let record = chained(store, &[1], &Value::Null).await;
-    assert!(store.commit(free(&record), &after(&record)).await.is_err());
+    assert!(store.commit(free(&record), after(&record)).await.is_err());
     assert_eq!(load(store, record.task.id).await.task.rev, record.task.rev);
 }
 

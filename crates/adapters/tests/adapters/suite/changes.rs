@@ -176,7 +176,7 @@ pub(crate) fn submit_received(task: TaskId) -> Transition {
 
 /// The next change of a task, with the revision that it must have.
 pub(crate) fn after(record: &TaskRecord) -> Transition {
-    let mut row = record.task.clone();
+    let mut row = TaskRow::clone(&record.task);
     row.rev = row.rev.next();
     of(row)
 }
@@ -283,7 +283,7 @@ pub(crate) fn whole(before: Option<&TaskRecord>, mut change: Transition) -> Tran
             now: DbTime(0),
         };
         let before = before.unwrap_or(&blank);
-        let after = after_commit(before, &change, before.now);
+        let after = once_committed(before, &change, before.now);
         let is_leased = after.task.lease_owner.is_some();
         write_of(&mut change).row.sweep_at = if is_leased {
             None
@@ -292,6 +292,19 @@ pub(crate) fn whole(before: Option<&TaskRecord>, mut change: Transition) -> Tran
         };
     }
     change.with_journal(before, &actor)
+}
+
+/// The task after a change that no draft has made.
+pub(crate) fn once_committed(before: &TaskRecord, change: &Transition, now: DbTime) -> TaskRecord {
+    let mut left = before.clone();
+    if let Some(write) = &change.task {
+        left.task.clone_from(&write.row);
+    }
+    for step in &change.steps {
+        let row = left.steps.iter_mut().find(|row| row.no == step.no);
+        row.expect("a step of the task").clone_from(step);
+    }
+    after_commit(before, left, change, now)
 }
 
 /// With its row in the journal, as the engine hands it to this store.
@@ -314,7 +327,7 @@ pub(crate) async fn commit(
     change: &Transition,
 ) -> Result<Committed, CommitError> {
     if change.journal.is_some() {
-        return store.commit(guard, change).await;
+        return store.commit(guard, change.clone()).await;
     }
     let before = if guard == NEW {
         None
@@ -331,7 +344,7 @@ pub(crate) async fn commit(
             ..audit(&write.row, "changed")
         }];
     }
-    store.commit(guard, &whole(before.as_ref(), change)).await
+    store.commit(guard, whole(before.as_ref(), change)).await
 }
 
 /// Writes what a sweep says of attempts, and nothing else.
@@ -342,7 +355,7 @@ pub(crate) async fn sweep(store: &Store, task: TaskId, attempts: Vec<AttemptWrit
         ..after(&record)
     };
     store
-        .commit(free(&record), &whole(Some(&record), change))
+        .commit(free(&record), whole(Some(&record), change))
         .await
         .expect("a sweep");
     load(store, task).await

@@ -287,7 +287,7 @@ pub(crate) async fn a_wake_makes_a_sleeping_task_due_and_changes_nothing_else(po
     let after = load(store, before.id).await;
     assert!(after.due_in().is_zero());
     let due_at = after.task.due_at;
-    assert_eq!(TaskRow { due_at, ..before }, after.task);
+    assert_eq!(TaskRow { due_at, ..*before }, *after.task);
     assert_eq!(store.wake(after.task.id).await.unwrap(), None, "it is due");
 
     // One that waits for something else sleeps on.

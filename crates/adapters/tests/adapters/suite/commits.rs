@@ -211,7 +211,7 @@ pub(crate) async fn a_record_comes_back_as_it_was_written(ports: &Ports) {
     written.created_at = committed.now;
     written.updated_at = committed.now;
     written.change_id = change.change_id;
-    assert_eq!(read.task, written);
+    assert_eq!(*read.task, written);
     assert_eq!(read.steps, [StepRow::pending(StepNo(1), "zip"), step]);
     assert!(read.now >= committed.now);
     assert_eq!(store.load(new_task()).await.unwrap(), None);

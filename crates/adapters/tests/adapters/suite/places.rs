@@ -187,8 +187,8 @@ pub(crate) async fn a_submission_whose_place_is_taken_leaves_nothing(ports: &Por
     // A commit whose answer was lost is sent again: it is there, and refused as such.
     let sent = entering(&key, Some(1));
     let sent = recorded(store, sent, None);
-    store.commit(NEW, &sent).await.expect("a free place");
-    let twice = store.commit(NEW, &sent).await;
+    store.commit(NEW, sent.clone()).await.expect("a free place");
+    let twice = store.commit(NEW, sent.clone()).await;
     assert!(matches!(twice, Err(CommitError::Stale)), "{twice:?}");
 }
 

@@ -11,6 +11,7 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 
 /// What becomes of a change whose reply is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +110,7 @@ impl Around for LostReplies {
         &self,
         store: &dyn Storage,
         guard: Guard,
-        changes: &[&Transition],
+        changes: &[Arc<Transition>],
     ) -> Result<Committed, CommitError> {
         self.change(store.commit(guard, changes)).await
     }

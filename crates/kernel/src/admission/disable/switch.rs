@@ -54,7 +54,7 @@ pub(crate) async fn weigh_failure(engine: &Engine, transition: &Transition) {
     let Some(task) = transition
         .task
         .as_ref()
-        .map(|task| &task.row)
+        .map(|task| &*task.row)
         .filter(failed)
     else {
         return;
@@ -77,7 +77,7 @@ pub(crate) async fn weigh_failure(engine: &Engine, transition: &Transition) {
             None => Ok(()),
         }
     };
-    if let Err(error) = weighed.await {
+    if let Err(error) = Box::pin(weighed).await {
         tracing::warn!(task_type = task.task_type, %error, "failures were not counted; the reconciler will");
     }
 }
@@ -151,10 +151,10 @@ async fn settle_type(
             }),
             // A newer program's task, which a program that can read it settles.
             Err(StoreError::Unsupported(_)) => return Ok(None),
-            salvaged => salvaged?.map(|salvaged| state(salvaged.record.task)),
+            salvaged => salvaged?.map(|salvaged| state(*salvaged.record.task)),
         },
         Err(StoreError::Unsupported(_)) => return Ok(None),
-        record => record?.map(|record| state(record.task)),
+        record => record?.map(|record| state(*record.task)),
     };
     let task_type = engine.registry.newest(&row.name);
     let policy = task_type

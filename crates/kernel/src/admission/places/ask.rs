@@ -50,10 +50,24 @@ pub(crate) async fn ask(
     task_type: &TaskType,
     record: &TaskRecord,
 ) -> Result<Asked, ChangeError> {
+    match record
+        .task
+        .place_key
+        .as_ref()
+        .filter(|_| needs_place(record))
+    {
+        Some(key) => Box::pin(ask_for(engine, task_type, record, key)).await,
+        None => Ok(Asked::Goes(None)),
+    }
+}
+
+async fn ask_for(
+    engine: &Engine,
+    task_type: &TaskType,
+    record: &TaskRecord,
+    key: &str,
+) -> Result<Asked, ChangeError> {
     let row = &record.task;
-    let Some(key) = row.place_key.as_ref().filter(|_| needs_place(record)) else {
-        return Ok(Asked::Goes(None));
-    };
     let Some(allowed) = allowed(engine, task_type.decl.name).await else {
         return Ok(Asked::Goes(None));
     };

@@ -24,7 +24,7 @@ pub(crate) async fn give_way(engine: &Engine, task: TaskId, by: TaskId) -> Resul
     let Some(record) = record else {
         return Ok(());
     };
-    let Some(task_type) = engine.registry.of(&record.task) else {
+    let Some(task_type) = engine.registry.of(&*record.task) else {
         tracing::warn!(%task, %by, "a task of another version is left to end by itself, and holds its place until then");
         return Ok(());
     };

@@ -14,7 +14,7 @@ pub(crate) async fn wake_after(engine: &Engine, transition: &Transition) {
     let Some(PlaceWrite::Leave { key, .. }) = &transition.place else {
         return;
     };
-    wake_sleepers(engine, key).await;
+    Box::pin(wake_sleepers(engine, key)).await;
 }
 
 /// Wakes the tasks of a key that sleep though there is a place for them.

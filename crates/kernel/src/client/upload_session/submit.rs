@@ -22,6 +22,7 @@ use counterstep_contracts::http::Accepted;
 use counterstep_contracts::{Labels, StoredFile, StoredFiles};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Maximum tries after another submission took the slot.
@@ -42,7 +43,7 @@ pub(in crate::client) enum Decided {
 /// The first change of a task that is not written yet.
 #[derive(Debug)]
 pub(in crate::client) struct NewSubmission {
-    pub(in crate::client) transition: Transition,
+    pub(in crate::client) transition: Arc<Transition>,
     pub(in crate::client) answer: Accepted,
     pub(in crate::client) fingerprint: String,
 }
@@ -188,9 +189,9 @@ impl UploadSession {
                     expires_in: self.remembered_for(),
                 });
             }
-            let (_, transition) = self.engine.finish(draft, As::Anyone);
+            let (_, transition, _) = self.engine.finish(draft, As::Anyone);
             Ok(Decided::New(Box::new(NewSubmission {
-                transition,
+                transition: Arc::new(transition),
                 answer,
                 fingerprint,
             })))
@@ -212,14 +213,20 @@ impl UploadSession {
                 Some(_) => QueueWait::Brief,
                 None => QueueWait::Full,
             };
-            let mut written = self.engine.commit_new(&[&transition], wait).await;
+            let mut written = self
+                .engine
+                .commit_new(std::slice::from_ref(&transition), wait)
+                .await;
             if matches!(written, Err(CommitError::KeyTaken))
                 && matches!(
                     idempotency::read(&self.engine, &self.submission).await,
                     Ok(None)
                 )
             {
-                written = self.engine.commit_new(&[&transition], wait).await;
+                written = self
+                    .engine
+                    .commit_new(std::slice::from_ref(&transition), wait)
+                    .await;
             }
             match written {
                 Ok(()) => {}

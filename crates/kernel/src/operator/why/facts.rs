@@ -34,7 +34,7 @@ impl<'a> Facts<'a> {
         record: &'a TaskRecord,
         around: &'a Surroundings,
     ) -> Self {
-        let task_type = registry.of(&record.task);
+        let task_type = registry.of(&*record.task);
         let mut facts = Self {
             record,
             task_type,

@@ -99,7 +99,7 @@ async fn why_of(engine: &Engine, task: TaskId, deeper: u32) -> Option<Why> {
 
 /// The limit and the breaker of its next step: as its last wait has them, where it sleeps for one.
 async fn held_back(engine: &Engine, record: &TaskRecord, around: &mut Surroundings) {
-    let Some(task_type) = engine.registry.of(&record.task) else {
+    let Some(task_type) = engine.registry.of(&*record.task) else {
         return;
     };
     let decl = task_type.decl;

@@ -181,7 +181,7 @@ fn cancel(record: &TaskRecord, at: DbTime) -> WhyReason {
 }
 
 fn unknown_type(registry: &Registry, record: &TaskRecord) -> Option<Found> {
-    let is_known = registry.of(&record.task).is_some();
+    let is_known = registry.of(&*record.task).is_some();
     (!is_known).then(|| (version(registry, record), None))
 }
 
