@@ -7,7 +7,7 @@
 
 use crate::sqlite::Database;
 use crate::sqlite::fault::{Fault, micros};
-use crate::sqlite::waiting::{self, Waiting};
+use crate::sqlite::waiting::{self, QueueRows};
 use crate::system::SystemClock;
 use async_trait::async_trait;
 use counterstep_contracts::{QueueName, Rev, TaskId, WorkerMessage};
@@ -182,14 +182,6 @@ impl Queue for LocalQueue {
     }
 }
 
-/// What a look has found on one queue.
-struct QueueRows {
-    queue: QueueName,
-    unclaimed: Vec<Waiting>,
-    /// Due, or of a lost host.
-    others: Vec<Waiting>,
-}
-
 impl Inner {
     fn delivered(&self) -> MutexGuard<'_, Delivered> {
         self.delivered.lock()
@@ -212,26 +204,12 @@ impl Inner {
         let rows = u32::try_from(limit).unwrap_or(u32::MAX);
         // It takes no lock and writes nothing: idle hosts poll permanently.
         let look = move |connection: &mut SqliteConnection, now| {
-            let look_at = |queue: QueueName| {
-                let unclaimed = waiting::unclaimed(connection, &queue, rows)?;
-                let mut others = waiting::due(connection, &queue, now, rows)?;
-                others.extend(waiting::lost(
-                    connection,
-                    &queue,
-                    now - ack_wait,
-                    now,
-                    rows,
-                )?);
-                Ok(QueueRows {
-                    queue,
-                    unclaimed,
-                    others,
-                })
+            let look = waiting::Look {
+                now,
+                lost_before: now - ack_wait,
+                limit: rows,
             };
-            queues
-                .into_iter()
-                .map(look_at)
-                .collect::<Result<Vec<_>, Fault>>()
+            Ok(look.at(queues, connection)?)
         };
         let found = self.database.read_at(look).await.map_err(failed)?;
         let look = Look {

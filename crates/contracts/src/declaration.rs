@@ -429,21 +429,23 @@ impl TaskDecl {
 /// `CreateZipFromFiles` → `create-zip-from-files`.
 #[must_use]
 pub fn kebab_case(name: &str) -> String {
-    let mut kebab = String::with_capacity(name.len() + 4);
-    let chars: Vec<char> = name.chars().collect();
-    for (at, &c) in chars.iter().enumerate() {
+    let mut kebab = String::with_capacity(name.len() + 8);
+    let mut before: Option<char> = None;
+    let mut chars = name.chars().peekable();
+    while let Some(c) = chars.next() {
         let starts_word = c.is_uppercase()
-            && at > 0
-            && (!chars[at - 1].is_uppercase()
-                || chars.get(at + 1).is_some_and(|next| next.is_lowercase()));
+            && before.is_some_and(|before| {
+                !before.is_uppercase() || chars.peek().is_some_and(|next| next.is_lowercase())
+            });
         if starts_word && !kebab.ends_with('-') {
             kebab.push('-');
         }
-        kebab.extend(if c == '_' {
-            vec!['-']
+        if c == '_' {
+            kebab.push('-');
         } else {
-            c.to_lowercase().collect()
-        });
+            kebab.extend(c.to_lowercase());
+        }
+        before = Some(c);
     }
     kebab
 }

@@ -1,15 +1,22 @@
 //! What the local queue looks for in the table `tasks`: tasks that wait for a host. Reads only.
 
 use super::fault::{Fault, count, parse};
-use super::prepared::Prepare;
+use super::prepared::{Prepare, literal};
 use counterstep_contracts::{QueueName, Rev, WorkerMessage};
 use diesel::SqliteConnection;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Nullable, Text};
+use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
+use diesel::sql_types::{BigInt, Nullable, Text, Untyped};
+use diesel::sqlite::Sqlite;
+use std::fmt::Write;
 
 /// A task that waits for a host.
 #[derive(Debug, QueryableByName)]
 pub(crate) struct Waiting {
+    #[diesel(sql_type = BigInt)]
+    place: i64,
+    #[diesel(sql_type = BigInt)]
+    kind: i64,
     #[diesel(sql_type = Text)]
     id: String,
     #[diesel(sql_type = Text)]
@@ -40,64 +47,152 @@ impl Waiting {
     }
 }
 
-/// Tasks of a queue that no host has, the longest waiting first.
-// The conditions are literally those of the index, as in the other queries for due tasks.
-pub(crate) fn unclaimed(
-    connection: &mut SqliteConnection,
-    queue: &QueueName,
-    limit: u32,
-) -> QueryResult<Vec<Waiting>> {
-    diesel::sql_query(
-        "SELECT id, task_type, version, traceparent, rev, updated_at AS since
-         FROM tasks INDEXED BY tasks_unclaimed
-         WHERE lease_owner IS NULL
-           AND (status IN ('submitted', 'dispatched') OR (status = 'compensating' AND due_at IS NULL))
-           AND queue = ?
-         ORDER BY updated_at",
-    )
-    .bind::<Text, _>(&queue.0)
-    .load_at_most(limit, connection)
+/// What a look has found on one queue, each the longest waiting first.
+pub(crate) struct QueueRows {
+    pub(crate) queue: QueueName,
+    /// Tasks that no host has.
+    pub(crate) unclaimed: Vec<Waiting>,
+    /// Those whose due time has come, but for those that wait for another version of a host; and those whose host is
+    /// lost, and that no reconciler has taken in hand since their lease ran out.
+    pub(crate) others: Vec<Waiting>,
 }
 
-/// Tasks of a queue that no host has and whose due time has come, the longest due first. Not those
-/// that wait for another version of a host.
-pub(crate) fn due(
-    connection: &mut SqliteConnection,
-    queue: &QueueName,
-    now: i64,
-    limit: u32,
-) -> QueryResult<Vec<Waiting>> {
-    diesel::sql_query(
-        "SELECT id, task_type, version, traceparent, rev, due_at AS since
-         FROM tasks INDEXED BY tasks_due
-         WHERE lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating')
-           AND waiting IS NOT 'version' AND queue = ? AND due_at <= ?
-         ORDER BY due_at",
-    )
-    .bind::<Text, _>(&queue.0)
-    .bind::<BigInt, _>(now)
-    .load_at_most(limit, connection)
+/// A look at queues. Of each queue and each kind it reads `limit` rows at most, so that none hides another one.
+pub(crate) struct Look {
+    pub(crate) now: i64,
+    /// Of tasks whose lease ended before this their host is lost.
+    pub(crate) lost_before: i64,
+    pub(crate) limit: u32,
 }
 
-/// Tasks of a queue whose host is lost, and that no reconciler has taken in hand since its lease
-/// ran out.
-pub(crate) fn lost(
-    connection: &mut SqliteConnection,
-    queue: &QueueName,
-    before: i64,
-    now: i64,
-    limit: u32,
-) -> QueryResult<Vec<Waiting>> {
-    diesel::sql_query(
-        "SELECT id, task_type, version, traceparent, rev, lease_expires_at AS since
-         FROM tasks INDEXED BY tasks_leased
-         WHERE lease_owner IS NOT NULL AND lease_expires_at <= ? AND queue = ?
-           AND status IN ('running', 'compensating')
-           AND (held_until IS NULL OR held_until <= ? OR held_epoch <> epoch)
-         ORDER BY lease_expires_at",
-    )
-    .bind::<BigInt, _>(before)
-    .bind::<Text, _>(&queue.0)
-    .bind::<BigInt, _>(now)
-    .load_at_most(limit, connection)
+/// Kinds of waiting tasks, with the order of each and its condition. The conditions are literally those of the indexes, as in
+/// the other queries for due tasks.
+const KINDS: [(&str, &str, &str); 3] = [
+    (
+        "updated_at",
+        "tasks_unclaimed",
+        "lease_owner IS NULL
+         AND (status IN ('submitted', 'dispatched') OR (status = 'compensating' AND due_at IS NULL))
+         AND queue = ",
+    ),
+    (
+        "due_at",
+        "tasks_due",
+        "lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating')
+         AND waiting IS NOT 'version' AND due_at <= ?1 AND queue = ",
+    ),
+    (
+        "lease_expires_at",
+        "tasks_leased",
+        "lease_owner IS NOT NULL AND lease_expires_at <= ?2 AND status IN ('running', 'compensating')
+         AND (held_until IS NULL OR held_until <= ?1 OR held_epoch <> epoch) AND queue = ",
+    ),
+];
+
+const UNCLAIMED: i64 = 0;
+
+/// Queues that one statement asks for: SQLite puts at most 500 queries together.
+const AT_ONCE: usize = 100;
+
+impl Look {
+    /// One statement for many queues: to parse and to run one for each would be most of what a fetch costs.
+    pub(crate) fn at(
+        &self,
+        queues: Vec<QueueName>,
+        connection: &mut SqliteConnection,
+    ) -> QueryResult<Vec<QueueRows>> {
+        let mut found = Vec::with_capacity(queues.len());
+        let mut queues = queues.into_iter();
+        loop {
+            let some: Vec<_> = queues.by_ref().take(AT_ONCE).collect();
+            if some.is_empty() {
+                return Ok(found);
+            }
+            found.extend(self.at_some(some, connection)?);
+        }
+    }
+
+    fn at_some(
+        &self,
+        queues: Vec<QueueName>,
+        connection: &mut SqliteConnection,
+    ) -> QueryResult<Vec<QueueRows>> {
+        let asked = Asked {
+            text: text(queues.len(), literal(self.limit)),
+            look: self,
+            queues: &queues,
+        };
+        let rows: Vec<Waiting> = asked.prepared().load(connection)?;
+        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let mut found: Vec<_> = queues
+            .into_iter()
+            .map(|queue| QueueRows {
+                queue,
+                unclaimed: Vec::new(),
+                others: Vec::new(),
+            })
+            .collect();
+        for row in rows {
+            let place = usize::try_from(row.place).ok();
+            let Some(of) = place.and_then(|place| found.get_mut(place)) else {
+                continue;
+            };
+            match row.kind {
+                UNCLAIMED => of.unclaimed.push(row),
+                _ => of.others.push(row),
+            }
+        }
+        for of in &mut found {
+            of.unclaimed.sort_by_key(|row| row.since);
+            of.unclaimed.truncate(limit);
+        }
+        Ok(found)
+    }
+}
+
+/// Of as many queues. The queue of the first is the third value.
+fn text(queues: usize, limit: u32) -> String {
+    let mut text = String::new();
+    for (place, (kind, (order, index, condition))) in
+        (0..queues).flat_map(|place| KINDS.iter().enumerate().map(move |kind| (place, kind)))
+    {
+        let and = if text.is_empty() { "" } else { "\nUNION ALL " };
+        // A text that is written to does not fail.
+        let _ = write!(
+            text,
+            "{and}SELECT * FROM (SELECT {place} AS place, {kind} AS kind, id, task_type, version, traceparent, rev, \
+             {order} AS since FROM tasks INDEXED BY {index} WHERE {condition}?{} ORDER BY {order} LIMIT {limit})",
+            place + 3
+        );
+    }
+    text
+}
+
+struct Asked<'a> {
+    text: String,
+    look: &'a Look,
+    queues: &'a [QueueName],
+}
+
+impl QueryId for Asked<'_> {
+    type QueryId = ();
+
+    // It goes by its text.
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+impl QueryFragment<Sqlite> for Asked<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
+        out.push_sql(&self.text);
+        out.push_bind_param_value_only::<BigInt, _>(&self.look.now)?;
+        out.push_bind_param_value_only::<BigInt, _>(&self.look.lost_before)?;
+        for queue in self.queues {
+            out.push_bind_param_value_only::<Text, _>(&queue.0)?;
+        }
+        Ok(())
+    }
+}
+
+impl Query for Asked<'_> {
+    type SqlType = Untyped;
 }

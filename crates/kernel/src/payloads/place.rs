@@ -80,7 +80,6 @@ impl From<PayloadError> for StoreError {
 
 /// Whether a text in a JSON document looks as if it was encrypted.
 pub(super) fn has_encrypted(json: &str) -> bool {
-    [ENCRYPTED, ESCAPED]
-        .iter()
-        .any(|mark| json.contains(&format!("\"{mark}")))
+    json.match_indices('"')
+        .any(|(quote, _)| is_encrypted(&json[quote + 1..]))
 }
