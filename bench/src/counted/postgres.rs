@@ -1,7 +1,7 @@
 //! An API and a worker on PostgreSQL and NATS, each with connections of its own, and what they ask
 //! of both.
 
-use super::golden::{Costs, Counters, WAL_BYTES, shown, tally};
+use super::golden::{About, Costs, Counters, shown, tally};
 use super::roles::{Roles, StillClock};
 use super::wal::Log;
 use super::work_messages::Messages;
@@ -101,7 +101,11 @@ impl Counters for Servers {
                 ("index entries", written.index_entries),
                 ("messages over NATS", self.messages.take().await),
             ],
-            about: vec![(WAL_BYTES, written.bytes)],
+            about: vec![About {
+                kind: "bytes of the write-ahead log",
+                within: 3,
+                figure: written.bytes,
+            }],
         }
     }
 }

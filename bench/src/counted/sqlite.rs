@@ -27,7 +27,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
-use tokio::sync::{Mutex, MutexGuard};
 
 /// A statement that has ended, and how often it was parsed for that.
 type Ended = (String, u64);
@@ -82,13 +81,9 @@ unsafe extern "C" fn on_end(
     0
 }
 
-/// One test at a time: the statements are those of the process.
-static ALONE: Mutex<()> = Mutex::const_new(());
-
 pub(super) struct File {
     path: PathBuf,
     _folder: TempDir,
-    _alone: MutexGuard<'static, ()>,
 }
 
 /// Each connection keeps its own parsed statements, and which of several is used is chance.
@@ -100,7 +95,6 @@ fn one_reader() -> SqliteOptions {
 }
 
 pub(super) async fn start() -> (Roles, File) {
-    let alone = ALONE.lock().await;
     trace();
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("tasks.db");
@@ -131,7 +125,6 @@ pub(super) async fn start() -> (Roles, File) {
         File {
             path,
             _folder: folder,
-            _alone: alone,
         },
     )
 }
@@ -325,7 +318,7 @@ async fn read(store: &Store, limit: u32) -> Result<(), StoreError> {
 
 #[tokio::test]
 async fn sqlite_parses_no_read_with_a_limit_again() {
-    let _alone = ALONE.lock().await;
+    let _alone = super::ALONE.lock().await;
     trace();
     let folder = tempfile::tempdir().expect("a folder");
     let store: Store = SqliteStore::open(&folder.path().join("tasks.db"), one_reader())

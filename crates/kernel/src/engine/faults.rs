@@ -8,6 +8,7 @@ use crate::ports::{
 };
 use async_trait::async_trait;
 use counterstep_contracts::{Attempt, LogPart};
+use futures::future::Either;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use std::future::Future;
@@ -95,15 +96,21 @@ pub(crate) fn services_amid(
 }
 
 /// Work, and what this fault makes of it.
-pub(crate) async fn work_amid<T>(
+pub(crate) fn work_amid<'a, T>(
     fault: Option<Fault>,
-    work: impl Future<Output = StepResult<T>>,
-) -> StepResult<T> {
-    let Some(fault) = fault else {
-        return work.await;
-    };
-    fault.before_work().await?;
-    fault.after_work(work.await).await
+    work: impl Future<Output = StepResult<T>> + Send + 'a,
+) -> impl Future<Output = StepResult<T>> + Send + 'a
+where
+    T: Send + 'a,
+{
+    // No async function: its future would hold the work twice.
+    match fault {
+        None => Either::Left(work),
+        Some(fault) => Either::Right(Box::pin(async move {
+            fault.before_work().await?;
+            fault.after_work(work.await).await
+        })),
+    }
 }
 
 /// A planted fault. Its clones share the count of its strikes.

@@ -24,6 +24,7 @@ use crate::task::{Inputs, Run, StepCode, TaskFacts, TaskType};
 use crate::turn::attempt_heartbeats::Liveness;
 use counterstep_contracts::{Attempt, Direction, LogPart, Outcome, TaskId, UndoDecl};
 use counterstep_steps::times::TimeLeft;
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::Value;
 use std::sync::Arc;
@@ -262,12 +263,7 @@ impl CodeRun {
         held: impl Send + 'static,
         prepared: &Prepared,
     ) -> BoxFuture<'static, StepResult<Value>> {
-        let work = self.of(prepared);
-        Box::pin(async move {
-            let result = work.await;
-            drop(held);
-            result
-        })
+        Box::pin(self.of(prepared).inspect(move |_| drop(held)))
     }
 
     /// Runs the code, and checks what it hands in.
