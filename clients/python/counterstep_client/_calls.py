@@ -17,14 +17,14 @@ class Calls:
         self._http = http
 
     def json(self, method: str, path: str, target: Sequence[str], **sent: Any) -> Any:
-        return self._http.json(method, _path(path, target), **_options(**sent))
+        return self._http.json(method, path_of(path, target), **options_of(**sent))
 
     def nothing(self, method: str, path: str, target: Sequence[str], **sent: Any) -> None:
-        self._http.open(method, _path(path, target), **_options(**sent)).close()
+        self._http.open(method, path_of(path, target), **options_of(**sent)).close()
 
     def items(self, method: str, path: str, target: Sequence[str], **sent: Any) -> Iterator[Any]:
         # What cannot be sent is refused now, and not when the first item is asked for.
-        return self._pages(method, _path(path, target), _options(**sent))
+        return self._pages(method, path_of(path, target), options_of(**sent))
 
     def _pages(self, method: str, path: str, options: Dict[str, Any]) -> Iterator[Any]:
         query = options.pop("query", [])
@@ -37,11 +37,11 @@ class Calls:
             cursor = [("cursor", page["next_cursor"])]
 
 
-def _path(path: str, target: Sequence[str]) -> str:
+def path_of(path: str, target: Sequence[str]) -> str:
     return path.format(*map(segment, target))
 
 
-def _options(
+def options_of(
     query: Optional[Mapping[str, Any]] = None, body: Any = NOT_GIVEN, key: Optional[str] = None
 ) -> Dict[str, Any]:
     options: Dict[str, Any] = {}

@@ -6,14 +6,14 @@ import json
 from contextlib import closing
 from dataclasses import dataclass
 from time import monotonic, sleep
-from typing import Iterator, List, Optional
+from typing import Dict, Iterator, List, Optional
 
 from ._http import Transport, pieces
 from .bodies import Event
 from .errors import Problem, Unreachable, may_pass
 
 #: Seconds without any byte after which a stream is opened again. The API sends a comment every 15 seconds.
-_SILENCE = 60.0
+SILENCE = 60.0
 
 _TERMINAL = ("completed", "failed", "cancelled", "resolved")
 
@@ -56,16 +56,56 @@ class Lines:
         return messages
 
 
+class Following:
+    """Where a stream stands, whoever reads it: what has arrived, and when it is opened again."""
+
+    def __init__(self, last: int, retry_for: float) -> None:
+        self._last, self._retry_for = last, retry_for
+        self._pause = 0.5
+        self._lines = Lines()
+        self._status: Optional[str] = None
+        self._failing_since: Optional[float] = None
+
+    def headers(self) -> Dict[str, str]:
+        """Those of the next connection."""
+        self._lines = Lines()
+        return {"Accept": "text/event-stream", **({"Last-Event-ID": str(self._last)} if self._last else {})}
+
+    def push(self, piece: bytes) -> List[Event]:
+        """The events that this completes, each entry once."""
+        self._failing_since = None
+        events = []
+        for message in self._lines.push(piece):
+            data = json.loads(message.data)
+            if message.event == "progress":
+                events.append(Event("progress", None, data))
+            elif not message.event and data["seq"] > self._last:
+                self._last, self._status = data["seq"], data["status"]
+                events.append(Event("entry", self._last, data))
+        return events
+
+    def pause(self, error: Optional[Exception]) -> Optional[float]:
+        """Seconds until the next connection, after one that ended, with this error; `None`: the task has ended."""
+        self._pause = self._pause if self._lines.retry is None else self._lines.retry
+        if error is None and self._status in _TERMINAL:
+            return None
+        wait = self._pause
+        if error is not None:
+            if not may_pass(error):
+                raise error
+            wait = max(wait, getattr(error, "retry_after", None) or 0.0)
+            self._failing_since = monotonic() if self._failing_since is None else self._failing_since
+            if monotonic() + wait - self._failing_since > self._retry_for:
+                raise error
+        return wait
+
+
 def follow(http: Transport, path: str, last: int, retry_for: float) -> Iterator[Event]:
-    pause = 0.5
-    status: Optional[str] = None
-    failing_since: Optional[float] = None
+    following = Following(last, retry_for)
     while True:
         error: Optional[Exception] = None
-        lines = Lines()
         try:
-            headers = {"Accept": "text/event-stream", **({"Last-Event-ID": str(last)} if last else {})}
-            answer = http.open("GET", path, headers=headers, silence=_SILENCE)
+            answer = http.open("GET", path, headers=following.headers(), silence=SILENCE)
         except (Problem, Unreachable) as refused:
             error = refused
         else:
@@ -81,23 +121,8 @@ def follow(http: Transport, path: str, last: int, retry_for: float) -> Iterator[
                         break
                     if piece is None:
                         break
-                    failing_since = None
-                    for message in lines.push(piece):
-                        data = json.loads(message.data)
-                        if message.event == "progress":
-                            yield Event("progress", None, data)
-                        elif not message.event and data["seq"] > last:
-                            last, status = data["seq"], data["status"]
-                            yield Event("entry", last, data)
-            pause = pause if lines.retry is None else lines.retry
-        if error is None and status in _TERMINAL:
+                    yield from following.push(piece)
+        pause = following.pause(error)
+        if pause is None:
             return
-        wait = pause
-        if error is not None:
-            if not may_pass(error):
-                raise error
-            wait = max(pause, getattr(error, "retry_after", None) or 0.0)
-            failing_since = monotonic() if failing_since is None else failing_since
-            if monotonic() + wait - failing_since > retry_for:
-                raise error
-        sleep(wait)
+        sleep(pause)

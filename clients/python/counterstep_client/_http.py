@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from .errors import Unreachable, problem_of
 
 #: As much of a problem document is read.
-_DOCUMENT = 64 * 1024
+DOCUMENT = 64 * 1024
 _CHUNK = 64 * 1024
 
 Query = Iterable[Tuple[str, str]]
@@ -51,8 +51,10 @@ class _Sent:
             raise
 
 
-class Transport:
-    def __init__(self, base_url: str, api_key: Optional[str], timeout: float, tls: Optional[ssl.SSLContext]) -> None:
+class Address:
+    """Where the API is, and who asks."""
+
+    def __init__(self, base_url: str, api_key: Optional[str]) -> None:
         base = urlsplit(base_url)
         if base.scheme not in ("http", "https") or not base.hostname or base.query or base.fragment or base.username:
             raise ValueError("invalid address; expected http://HOST:PORT or https://HOST")
@@ -60,8 +62,24 @@ class Transport:
             raise ValueError("invalid API key; expected one line of visible ASCII characters")
         self._secure, self._origin = base.scheme == "https", f"{base.scheme}://{base.netloc}"
         self._host, self._port, self._prefix = base.hostname, base.port, base.path.rstrip("/")
-        self._tls = tls
         self._authorization: Headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+
+    def target(self, path: str, query: Query) -> str:
+        values = urlencode(list(query))
+        return self._prefix + path + (f"?{values}" if values else "")
+
+    def whole(self, path: str) -> str:
+        """An address of the API from its path, which begins with where the API is mounted.
+
+        That the base has too; what a proxy takes away the base has alone.
+        """
+        return self._origin + ("" if path.startswith(f"{self._prefix}/") else self._prefix) + path
+
+
+class Transport(Address):
+    def __init__(self, base_url: str, api_key: Optional[str], timeout: float, tls: Optional[ssl.SSLContext]) -> None:
+        super().__init__(base_url, api_key)
+        self._tls = tls
         self.timeout = timeout
 
     def open(
@@ -76,8 +94,7 @@ class Transport:
     ) -> http.client.HTTPResponse:
         """The answer where it is a success; its body is still to be read, within `silence` for each piece."""
         timeout = self.timeout if timeout is None else timeout
-        values = urlencode(list(query))
-        target = self._prefix + path + (f"?{values}" if values else "")
+        target = self.target(path, query)
         connection = self._connection(timeout)
         answer = None
         sent = body if body is None or isinstance(body, bytes) else _Sent(body)
@@ -96,7 +113,7 @@ class Transport:
                 socket.settimeout(timeout if silence is None else silence)
             if not 200 <= answer.status < 300:
                 with _connected(f"{method} {path}"):
-                    document = answer.read(_DOCUMENT)
+                    document = answer.read(DOCUMENT)
                 raise problem_of(answer.status, document, answer.getheader("Retry-After"))
             return answer
         except BaseException as error:
@@ -111,13 +128,6 @@ class Transport:
         if self._secure:
             return http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=self._tls)
         return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
-
-    def whole(self, path: str) -> str:
-        """An address of the API from its path, which begins with where the API is mounted.
-
-        That the base has too; what a proxy takes away the base has alone.
-        """
-        return self._origin + ("" if path.startswith(f"{self._prefix}/") else self._prefix) + path
 
     def json(self, method: str, path: str, **options: Any) -> Any:
         return self.json_and_headers(method, path, **options)[0]

@@ -22,7 +22,7 @@ README = Path(__file__).parent.parent / "README.md"
 class Readme(WithDev):
     def test_its_examples_run(self) -> None:
         blocks = re.findall(r"^```python\n(.*?)^```$", README.read_text(encoding="utf-8"), re.M | re.S)
-        self.assertEqual(len(blocks), 5)
+        self.assertEqual(len(blocks), 6)
         folder = Path(self.folder())
         (folder / "a.txt").write_text("the content of a")
         self.addCleanup(os.chdir, os.getcwd())

@@ -12,13 +12,17 @@ const BY_HAND: [&str; 4] = ["Accepted", "ResultLink", "AuditEvent", "ProgressEve
 
 /// Each generated file below `clients`, and its text.
 #[must_use]
-pub fn files(document: &Value) -> [(&'static str, String); 4] {
+pub fn files(document: &Value) -> [(&'static str, String); 5] {
     let groups = groups(document);
     let types = types(document, &groups);
     [
         (
             "python/counterstep_client/_operations.py",
-            python::operations(&groups),
+            python::operations(&groups, &python::PLAIN),
+        ),
+        (
+            "python/counterstep_client/_async_operations.py",
+            python::operations(&groups, &python::ASYNC),
         ),
         ("python/counterstep_client/_types.py", python::types(&types)),
         (

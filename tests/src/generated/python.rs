@@ -153,25 +153,64 @@ fn object(name: &str, about: &str, fields: &[Field]) -> String {
     )
 }
 
+/// How the methods are called, and what they are called by.
+pub(super) struct Style {
+    /// Before the names of classes.
+    prefix: &'static str,
+    imports: &'static str,
+    define: &'static str,
+    wait: &'static str,
+    iterator: &'static str,
+}
+
+/// Methods that return when there is an answer.
+pub(super) const PLAIN: Style = Style {
+    prefix: "",
+    imports: "from ._calls import NOT_GIVEN, Calls\nfrom ._http import Transport\n",
+    define: "def",
+    wait: "",
+    iterator: "Iterator",
+};
+
+/// Methods to be awaited, of asyncio.
+pub(super) const ASYNC: Style = Style {
+    prefix: "Async",
+    imports: "from ._async_http import AsyncCalls, AsyncTransport\nfrom ._calls import NOT_GIVEN\n",
+    define: "async def",
+    wait: "await ",
+    iterator: "AsyncIterator",
+};
+
 /// A class for each group, and one that has them all.
-pub(super) fn operations(groups: &Groups) -> String {
+pub(super) fn operations(groups: &Groups, style: &Style) -> String {
+    let Style {
+        prefix,
+        imports,
+        iterator,
+        ..
+    } = style;
+    let mut typing = [
+        "Any", "Dict", "Iterable", iterator, "List", "Literal", "Optional", "Union", "cast",
+    ];
+    typing.sort_unstable();
     let mut text = format!(
         "{HEAD}\"\"\"The operations of the API, grouped as the commands of the program are.\"\"\"\n\n\
          from __future__ import annotations\n\n\
          from datetime import datetime\n\
-         from typing import Any, Dict, Iterable, Iterator, List, Literal, Optional, Union, cast\n\n\
-         from ._calls import NOT_GIVEN, Calls\n\
-         from ._http import Transport\n\
-         from . import _types as types\n"
+         from typing import {}\n\n\
+         {imports}from . import _types as types\n",
+        typing.join(", ")
     );
     for (group, calls) in groups {
         text += &format!(
-            "\n\nclass {}:\n    def __init__(self, calls: Calls) -> None:\n        self._calls = calls\n",
+            "\n\nclass {}:\n    def __init__(self, calls: {prefix}Calls) -> None:\n        self._calls = calls\n",
             capitalized(group)
         );
-        calls.iter().for_each(|it| text += &method(it));
+        calls.iter().for_each(|it| text += &method(it, style));
     }
-    text += "\n\nclass Operations:\n    def __init__(self, http: Transport) -> None:\n        calls = Calls(http)\n";
+    text += &format!(
+        "\n\nclass {prefix}Operations:\n    def __init__(self, http: {prefix}Transport) -> None:\n        calls = {prefix}Calls(http)\n"
+    );
     for group in groups.keys() {
         text += &format!(
             "        self.{} = {}(calls)\n",
@@ -207,7 +246,7 @@ fn of_query(field: &Field) -> String {
     }
 }
 
-fn method(call: &Call) -> String {
+fn method(call: &Call, style: &Style) -> String {
     let mut taken = vec!["self".to_owned()];
     let of_path = |it: &Field| format!("{}: str", name(&it.name));
     taken.extend(call.target.iter().map(of_path));
@@ -248,7 +287,12 @@ fn method(call: &Call) -> String {
     let (how, answer) = match &call.answer {
         Answer::Nothing => ("nothing", "None".to_owned()),
         Answer::Value(kind) => ("json", annotation(kind)),
-        Answer::Items(kind) => ("items", format!("Iterator[{}]", annotation(kind))),
+        Answer::Items(kind) => ("items", format!("{}[{}]", style.iterator, annotation(kind))),
+    };
+    // An iterator is there at once, and reads when it is asked for an item.
+    let (define, wait) = match call.answer {
+        Answer::Items(_) => (PLAIN.define, PLAIN.wait),
+        Answer::Nothing | Answer::Value(_) => (style.define, style.wait),
     };
     let path = call
         .path
@@ -257,7 +301,7 @@ fn method(call: &Call) -> String {
     let path = path.collect::<Vec<_>>().join("/");
     let target: String = call.target.iter().map(|it| name(&it.name) + ", ").collect();
     let asked = format!(
-        "self._calls.{how}({:?}, {path:?}, ({}){sent})",
+        "{wait}self._calls.{how}({:?}, {path:?}, ({}){sent})",
         call.method,
         target.trim_end()
     );
@@ -268,13 +312,13 @@ fn method(call: &Call) -> String {
         }
     };
     let mut head = format!(
-        "    def {}({}) -> {answer}:\n",
+        "    {define} {}({}) -> {answer}:\n",
         name(&call.word),
         taken.join(", ")
     );
     if head.len() > 120 {
         let taken: String = taken.iter().map(|it| format!("        {it},\n")).collect();
-        head = format!("    def {}(\n{taken}    ) -> {answer}:\n", name(&call.word));
+        head = format!("    {define} {}(\n{taken}    ) -> {answer}:\n", name(&call.word));
     }
     format!(
         "\n{head}{}        {asked}\n",

@@ -4,7 +4,7 @@
 use counterstep_testkit::golden;
 use counterstep_tests::command::{Ended, to_its_end_within, without_settings};
 use counterstep_tests::generated;
-use counterstep_tests::program::program;
+use counterstep_tests::program::{program, target_folder};
 use std::path::Path;
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ fn test(client: &str, command: &[&str]) -> Ended {
     tests
         .args(&command[1..])
         .env("COUNTERSTEP_PROGRAM", program())
+        // Where httpx is, which the client for asyncio needs: another tool needs it, too.
+        .env("PYTHONPATH", target_folder().join("tools/openapi-python-client"))
         .env("PYTHONDONTWRITEBYTECODE", "1");
     let ended = to_its_end_within(LIMIT, &folder, tests);
     ended.assert_code(0);

@@ -1,0 +1,646 @@
+# Generated from docs/openapi.json by a test; CONTRIBUTING.md says how. Do not edit.
+"""The operations of the API, grouped as the commands of the program are."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, AsyncIterator, Dict, Iterable, List, Literal, Optional, Union, cast
+
+from ._async_http import AsyncCalls, AsyncTransport
+from ._calls import NOT_GIVEN
+from . import _types as types
+
+
+class Alerts:
+    def __init__(self, calls: AsyncCalls) -> None:
+        self._calls = calls
+
+    async def secrets(self) -> types.WebhookSecretsView:
+        """Read the secrets that sign alerts.
+
+        The newest first. Needs the role `admin` in the tenant `default`.
+        """
+        return cast("types.WebhookSecretsView", await self._calls.json("GET", "/api/alert-secrets", ()))
+
+    def list(self) -> AsyncIterator[types.AlertView]:
+        """List alerts of the last week, the last changed first.
+
+        All of them. Needs the role `admin` in the tenant `default`.
+        """
+        return cast("AsyncIterator[types.AlertView]", self._calls.items("GET", "/api/alerts", ()))
+
+    async def test(self) -> types.AlertView:
+        """Send an alert to see whether it arrives.
+
+        It is sent. Needs the role `admin` in the tenant `default`. `Problem`: `alerts-off`.
+        """
+        return cast("types.AlertView", await self._calls.json("POST", "/api/alerts/test", ()))
+
+
+class Breakers:
+    def __init__(self, calls: AsyncCalls) -> None:
+        self._calls = calls
+
+    def list(self) -> AsyncIterator[types.BreakerView]:
+        """List the breakers, and how each stands.
+
+        Those of the task types, as the process that answers sees them. Needs the role `admin` in the tenant `default`.
+        """
+        return cast("AsyncIterator[types.BreakerView]", self._calls.items("GET", "/api/breakers", ()))
+
+    async def close(self, name: str, *, note: str, actor: Union[str, None] = NOT_GIVEN) -> types.BreakerView:
+        """Close a breaker that is open.
+
+        Attempts start, in all processes that share its hints. A task that sleeps for it starts at its due time. Needs
+        the role `admin` in the tenant `default`. `Problem`: `no-such-breaker`.
+        """
+        return cast("types.BreakerView", await self._calls.json("POST", "/api/breakers/{}/close", (name,), body={"note": note, "actor": actor}))
+
+
+class Bulk:
+    def __init__(self, calls: AsyncCalls) -> None:
+        self._calls = calls
+
+    def list(self) -> AsyncIterator[types.BulkView]:
+        """List bulk operations of the last 30 days, the last started first.
+
+        All of them. Needs the role `read`.
+        """
+        return cast("AsyncIterator[types.BulkView]", self._calls.items("GET", "/api/bulk-operations", ()))
+
+    async def start(
+        self,
+        *,
+        action: types.BulkAction,
+        note: str,
+        actor: Union[str, None] = NOT_GIVEN,
+        as_: Union[types.SettledAs, None] = NOT_GIVEN,
+        filter: Union[types.BulkFilterInput, None] = NOT_GIVEN,
+        from_: Union[str, None] = NOT_GIVEN,
+        group: Union[str, None] = NOT_GIVEN,
+        patch: Any = NOT_GIVEN,
+        preview: bool = NOT_GIVEN,
+    ) -> Union[types.BulkPreview, types.BulkView]:
+        """Redrive, resolve, cancel or run again many tasks.
+
+        With `preview`: which tasks it would be for; nothing has changed. Started: API processes execute it. Needs the
+        role `operate`.
+        """
+        return cast("Union[types.BulkPreview, types.BulkView]", await self._calls.json("POST", "/api/bulk-operations", (), body={"action": action, "note": note, "actor": actor, "as": as_, "filter": filter, "from": from_, "group": group, "patch": patch, "preview": preview}))
+
+    async def show(self, bulk_id: str) -> types.BulkView:
+        """Look at a bulk operation.
+
+        How it stands. Needs the role `read`. `Problem`: `no-such-bulk-operation`.
+        """
+        return cast("types.BulkView", await self._calls.json("GET", "/api/bulk-operations/{}", (bulk_id,)))
+
+    async def stop(self, bulk_id: str) -> types.BulkView:
+        """Stop a bulk operation; the tasks that are left stay as they are.
+
+        How it stands: tasks that were begun are finished. One that has ended stays as it is. Needs the role `operate`.
+        `Problem`: `no-such-bulk-operation`.
+        """
+        return cast("types.BulkView", await self._calls.json("POST", "/api/bulk-operations/{}/stop", (bulk_id,)))
+
+
+class Caller:
+    def __init__(self, calls: AsyncCalls) -> None:
+        self._calls = calls
+
+    async def show(self) -> types.CallerView:
+        """Show who sends the request: its tenant, its name, its role.
+
+        The caller. Needs the role `read`.
+        """
+        return cast("types.CallerView", await self._calls.json("GET", "/api/caller", ()))
+
+
+class DeadLetters:
+    def __init__(self, calls: AsyncCalls) -> None:
+        self._calls = calls
+
+    def list(
+        self,
+        *,
+        type: str = NOT_GIVEN,
+        status: Union[Literal["compensation_failed", "dead_lettered"], Iterable[Literal["compensation_failed", "dead_lettered"]]] = NOT_GIVEN,
+        parked_since: str = NOT_GIVEN,
+        limit: int = NOT_GIVEN,
+    ) -> AsyncIterator[types.DeadLetter]:
+        """List parked tasks, the newest first.
+
+        A page; without `next_cursor` the last one. Needs the role `read`.
+        """
+        return cast("AsyncIterator[types.DeadLetter]", self._calls.items("GET", "/api/dead-letters", (), query={"type": type, "status": status, "parked_since": parked_since, "limit": limit}))
+
+    async def groups(
+        self,
+        *,
+        type: str = NOT_GIVEN,
+        status: Union[Literal["compensation_failed", "dead_lettered"], Iterable[Literal["compensation_failed", "dead_lettered"]]] = NOT_GIVEN,
+        label: Union[str, Iterable[str]] = NOT_GIVEN,
+    ) -> types.DeadLetterGroups:
+        """Count parked tasks by cause.
+
+        The groups, the largest first. Needs the role `read`.
+        """
+        return cast("types.DeadLetterGroups", await self._calls.json("GET", "/api/dead-letters/groups", (), query={"type": type, "status": status, "label": label}))
+
+    async def show(self, task_id: str) -> types.DeadLetterView:
+        """Look at a parked task: its request, its attempts with their errors, who ran them.
+
+        All that there is to know of it. Needs the role `read`. `Problem`: `no-such-task`, `not-parked`.
+        """
+        return cast("types.DeadLetterView", await self._calls.json("GET", "/api/dead-letters/{}", (task_id,)))
+
+
+class Gates:
+    def __init__(self, calls: AsyncCalls) -> None:
+        self._calls = calls
+
+    def list(self) -> AsyncIterator[types.GateView]:
+        """List what holds tasks back because it was paused, disabled, set by hand, or is open after failures.
+
+        All of it, each with the command that opens it. Needs the role `admin` in the tenant `default`.
+        """
+        return cast("AsyncIterator[types.GateView]", self._calls.items("GET", "/api/gates", ()))
+
+
+class History:
+    def __init__(self, calls: AsyncCalls) -> None:
+        self._calls = calls
+
+    async def show(self) -> types.HistoryView:
+        """Show how the installation was doing in the last hour.
+
+        As the process that answers has looked at it since it started. Needs the role `admin` in the tenant `default`.
+        """
+        return cast("types.HistoryView", await self._calls.json("GET", "/api/history", ()))
+
+
+class Keys:
+    def __init__(self, calls: AsyncCalls) -> None:
+        self._calls = calls
+
+    def list(self) -> AsyncIterator[types.KeyView]:
+        """List the API keys of the tenant, without their secrets; administrators of the default tenant see all.
+
+        Those of the tenant, or all. Needs the role `admin`.
+        """
+        return cast("AsyncIterator[types.KeyView]", self._calls.items("GET", "/api/keys", ()))
+
+    async def make(
+        self,
+        *,
+        role: types.Role,
+        subject: str,
+        expires_in: Union[str, None] = NOT_GIVEN,
+        tenant: Union[str, None] = NOT_GIVEN,
+    ) -> types.NewKey:
+        """Make an API key.
+
+        The only answer that holds the key. Needs the role `admin`.
+        """
+        return cast("types.NewKey", await self._calls.json("POST", "/api/keys", (), body={"role": role, "subject": subject, "expires_in": expires_in, "tenant": tenant}))
+
+    async def revoke(self, key_id: str) -> types.KeyView:
+        """Revoke an API key.
+
+        The key, revoked. Needs the role `admin`. `Problem`: `no-such-key`.
+        """
+        return cast("types.KeyView", await self._calls.json("DELETE", "/api/keys/{}", (key_id,)))
+
+
+class Limits:
+    def __init__(self, calls: AsyncCalls) -> None:
+        self._calls = calls
+
+    def list(self) -> AsyncIterator[types.LimitView]:
+        """List the limits of steps, and what is in use of them.
+
+        All of them. Needs the role `admin` in the tenant `default`.
+        """
+        return cast("AsyncIterator[types.LimitView]", self._calls.items("GET", "/api/limits", ()))
+
+    async def set(
+        self,
+        name: str,
+        *,
+        note: str,
+        actor: Union[str, None] = NOT_GIVEN,
+        at_once: Union[int, None] = NOT_GIVEN,
+        rate: Union[types.Rate, None] = NOT_GIVEN,
+    ) -> types.LimitView:
+        """Set the values of a limit in place of those that are declared.
+
+        They hold within a few seconds, in all processes. Needs the role `admin` in the tenant `default`. `Problem`:
+        `no-such-limit`.
+        """
+        return cast("types.LimitView", await self._calls.json("PUT", "/api/limits/{}", (name,), body={"note": note, "actor": actor, "at_once": at_once, "rate": rate}))
+
+    async def reset(self, name: str, *, note: str, actor: Union[str, None] = NOT_GIVEN) -> types.LimitView:
+        """Let a limit hold again as it is declared.
+
+        It holds as it is declared. Needs the role `admin` in the tenant `default`. `Problem`: `no-such-limit`.
+        """
+        return cast("types.LimitView", await self._calls.json("POST", "/api/limits/{}/reset", (name,), body={"note": note, "actor": actor}))
+
+
+class PoisonMessages:
+    def __init__(self, calls: AsyncCalls) -> None:
+        self._calls = calls
+
+    async def list(self) -> types.PoisonMessages:
+        """List messages that no host can read, the last kept first.
+
+        The last 200. Needs the role `admin` in the tenant `default`.
+        """
+        return cast("types.PoisonMessages", await self._calls.json("GET", "/api/poison-messages", ()))
+
+    async def remove(self, poison_id: str) -> None:
+        """Remove a message that no host can read.
+
+        It is gone. Needs the role `admin` in the tenant `default`. `Problem`: `no-such-poison-message`.
+        """
+        await self._calls.nothing("DELETE", "/api/poison-messages/{}", (poison_id,))
+
+
+class Queues:
+    def __init__(self, calls: AsyncCalls) -> None:
+        self._calls = calls
+
+    def list(self) -> AsyncIterator[types.QueueView]:
+        """List the queues, what waits on them, and which are paused.
+
+        All of them. Needs the role `admin` in the tenant `default`.
+        """
+        return cast("AsyncIterator[types.QueueView]", self._calls.items("GET", "/api/queues", ()))
+
+    async def pause(self, name: str, *, note: str, actor: Union[str, None] = NOT_GIVEN) -> types.QueueView:
+        """Claim no more tasks of a queue, in any process.
+
+        Within a few seconds no task of it is claimed. What runs goes on. Needs the role `admin` in the tenant
+        `default`. `Problem`: `no-such-queue`.
+        """
+        return cast("types.QueueView", await self._calls.json("POST", "/api/queues/{}/pause", (name,), body={"note": note, "actor": actor}))
+
+    async def resume(self, name: str, *, note: str, actor: Union[str, None] = NOT_GIVEN) -> types.QueueView:
+        """Claim tasks of a queue again.
+
+        Tasks of it are claimed. Needs the role `admin` in the tenant `default`. `Problem`: `no-such-queue`.
+        """
+        return cast("types.QueueView", await self._calls.json("POST", "/api/queues/{}/resume", (name,), body={"note": note, "actor": actor}))
+
+
+class Schedules:
+    def __init__(self, calls: AsyncCalls) -> None:
+        self._calls = calls
+
+    def list(self, *, type: str = NOT_GIVEN, limit: int = NOT_GIVEN) -> AsyncIterator[types.ScheduleView]:
+        """List schedules, by name.
+
+        A page; without `next_cursor` the last one. Needs the role `read`.
+        """
+        return cast("AsyncIterator[types.ScheduleView]", self._calls.items("GET", "/api/schedules", (), query={"type": type, "limit": limit}))
+
+    async def delete(self, name: str) -> None:
+        """Delete a schedule; its tasks stay.
+
+        The schedule is deleted. Needs the role `operate`. `Problem`: `no-such-schedule`, `schedule-declared`.
+        """
+        await self._calls.nothing("DELETE", "/api/schedules/{}", (name,))
+
+    async def show(self, name: str, *, next: int = NOT_GIVEN) -> types.ScheduleView:
+        """Show a schedule.
+
+        The schedule. Needs the role `read`. `Problem`: `no-such-schedule`.
+        """
+        return cast("types.ScheduleView", await self._calls.json("GET", "/api/schedules/{}", (name,), query={"next": next}))
+
+    async def set(self, name: str, body: types.ScheduleSpec) -> types.ScheduleView:
+        """Make or change a schedule.
+
+        The schedule is changed. The schedule is made. Needs the role `operate`. `Problem`: `schedule-declared`.
+        """
+        return cast("types.ScheduleView", await self._calls.json("PUT", "/api/schedules/{}", (name,), body=body))
+
+    async def pause(self, name: str) -> types.ScheduleView:
+        """Pause a schedule.
+
+        The schedule is paused. Needs the role `operate`. `Problem`: `no-such-schedule`.
+        """
+        return cast("types.ScheduleView", await self._calls.json("POST", "/api/schedules/{}/pause", (name,)))
+
+    async def resume(self, name: str) -> types.ScheduleView:
+        """Let a paused schedule go on.
+
+        The schedule goes on. Needs the role `operate`. `Problem`: `no-such-schedule`.
+        """
+        return cast("types.ScheduleView", await self._calls.json("POST", "/api/schedules/{}/resume", (name,)))
+
+    async def run(self, name: str) -> types.Accepted:
+        """Submit a task of a schedule now.
+
+        The task is accepted. Needs the role `operate`. `Problem`: `no-such-schedule`, `type-disabled`, `schedule-busy`,
+        `too-many-at-once`.
+        """
+        return cast("types.Accepted", await self._calls.json("POST", "/api/schedules/{}/run", (name,)))
+
+
+class Tasks:
+    def __init__(self, calls: AsyncCalls) -> None:
+        self._calls = calls
+
+    def list(
+        self,
+        *,
+        type: str = NOT_GIVEN,
+        status: Union[Literal["submitted", "dispatched", "running", "waiting", "completed", "compensating", "compensation_failed", "failed", "cancelled", "dead_lettered", "resolved"], Iterable[Literal["submitted", "dispatched", "running", "waiting", "completed", "compensating", "compensation_failed", "failed", "cancelled", "dead_lettered", "resolved"]]] = NOT_GIVEN,
+        label: Union[str, Iterable[str]] = NOT_GIVEN,
+        since: Union[str, datetime] = NOT_GIVEN,
+        until: Union[str, datetime] = NOT_GIVEN,
+        failure_class: Literal["transient", "permanent", "rate_limited", "timed_out", "panicked", "cancelled", "deadline", "in_doubt", "lost", "replaced", "unreadable"] = NOT_GIVEN,
+        failure_text: str = NOT_GIVEN,
+        limit: int = NOT_GIVEN,
+    ) -> AsyncIterator[types.TaskSummary]:
+        """List tasks, the newest first.
+
+        A page; without `next_cursor` the last one. Needs the role `read`.
+        """
+        return cast("AsyncIterator[types.TaskSummary]", self._calls.items("GET", "/api/tasks", (), query={"type": type, "status": status, "label": label, "since": since, "until": until, "failure_class": failure_class, "failure_text": failure_text, "limit": limit}))
+
+    async def cancel(self, task_id: str) -> types.CancelAnswer:
+        """Cancel a task: what it has done is undone.
+
+        It had been cancelled before. It will be undone. Needs the role `submit`. `Problem`: `no-such-task`,
+        `already-completed`, `already-failed`, `being-undone`, `already-resolved`, `parked`, `not-cancellable`.
+        """
+        return cast("types.CancelAnswer", await self._calls.json("DELETE", "/api/tasks/{}", (task_id,)))
+
+    async def show(self, task_id: str, *, wait: str = NOT_GIVEN) -> types.TaskView:
+        """Show a task, now or when it is at rest.
+
+        The task. Needs the role `read`. `Problem`: `no-such-task`.
+        """
+        return cast("types.TaskView", await self._calls.json("GET", "/api/tasks/{}", (task_id,), query={"wait": wait}))
+
+    async def audit(self, task_id: str) -> types.AuditTrail:
+        """Show everything that happened to a task.
+
+        Entries and attempts, in order. Needs the role `read`. `Problem`: `no-such-task`.
+        """
+        return cast("types.AuditTrail", await self._calls.json("GET", "/api/tasks/{}/audit", (task_id,)))
+
+    async def chain(self, task_id: str) -> types.ChainView:
+        """Check that the audit of a task is as it was written.
+
+        Whether each row is bound to the one before it. Needs the role `read`. `Problem`: `no-such-task`.
+        """
+        return cast("types.ChainView", await self._calls.json("GET", "/api/tasks/{}/audit/chain", (task_id,)))
+
+    def children(
+        self,
+        task_id: str,
+        *,
+        step: str = NOT_GIVEN,
+        status: Union[Literal["submitted", "dispatched", "running", "waiting", "completed", "compensating", "compensation_failed", "failed", "cancelled", "dead_lettered", "resolved"], Iterable[Literal["submitted", "dispatched", "running", "waiting", "completed", "compensating", "compensation_failed", "failed", "cancelled", "dead_lettered", "resolved"]]] = NOT_GIVEN,
+        limit: int = NOT_GIVEN,
+    ) -> AsyncIterator[types.ChildSummary]:
+        """List the tasks that a task has submitted, by step and place.
+
+        A page; without `next_cursor` the last one. Needs the role `read`. `Problem`: `no-such-task`.
+        """
+        return cast("AsyncIterator[types.ChildSummary]", self._calls.items("GET", "/api/tasks/{}/children", (task_id,), query={"step": step, "status": status, "limit": limit}))
+
+    async def log(self, task_id: str, *, limit: int = NOT_GIVEN, cursor: str = NOT_GIVEN) -> types.LogPage:
+        """Show what the steps of a task have logged, also while they run.
+
+        Lines in the order in which they were written; `cursor` is for those behind them. Needs the role `read`.
+        `Problem`: `no-such-task`.
+        """
+        return cast("types.LogPage", await self._calls.json("GET", "/api/tasks/{}/log", (task_id,), query={"limit": limit, "cursor": cursor}))
+
+    async def payloads(self, task_id: str) -> types.Payloads:
+        """Show what was handed in with a task, and what its steps have put out.
+
+        The request and the outputs. Needs the role `read`. `Problem`: `no-such-task`.
+        """
+        return cast("types.Payloads", await self._calls.json("GET", "/api/tasks/{}/payloads", (task_id,)))
+
+    async def plan(self, task_id: str) -> types.UndoPlan:
+        """Show what an undo of a task would do now.
+
+        The undos, stage by stage. Needs the role `read`. `Problem`: `no-such-task`.
+        """
+        return cast("types.UndoPlan", await self._calls.json("GET", "/api/tasks/{}/plan", (task_id,)))
+
+    async def recoveries(
+        self,
+        task_id: str,
+        *,
+        note: str,
+        recovery_attempts: int,
+        actor: Union[str, None] = NOT_GIVEN,
+    ) -> types.RecoveriesAnswer:
+        """Set how many lost hosts count against a task.
+
+        What counts now. Needs the role `operate`. `Problem`: `no-such-task`, `already-ended`.
+        """
+        return cast("types.RecoveriesAnswer", await self._calls.json("POST", "/api/tasks/{}/recoveries", (task_id,), body={"note": note, "recovery_attempts": recovery_attempts, "actor": actor}))
+
+    async def resolve(
+        self,
+        task_id: str,
+        *,
+        as_: types.SettledAs,
+        note: str,
+        actor: Union[str, None] = NOT_GIVEN,
+        output: Any = NOT_GIVEN,
+        step: Union[str, None] = NOT_GIVEN,
+        task: Union[types.TaskId, None] = NOT_GIVEN,
+    ) -> types.OperatorAnswer:
+        """Settle a parked task, or a step of it, by hand.
+
+        What waits for a decision still, and what will be undone. Needs the role `operate`. `Problem`: `no-such-task`,
+        `no-such-step`, `already-resolved`, `not-parked`, `not-settleable`.
+        """
+        return cast("types.OperatorAnswer", await self._calls.json("POST", "/api/tasks/{}/resolve", (task_id,), body={"as": as_, "note": note, "actor": actor, "output": output, "step": step, "task": task}))
+
+    async def retry(
+        self,
+        task_id: str,
+        *,
+        note: str,
+        actor: Union[str, None] = NOT_GIVEN,
+        direction: Union[types.Direction, None] = NOT_GIVEN,
+        patch: Any = NOT_GIVEN,
+        request: Any = NOT_GIVEN,
+    ) -> types.OperatorAnswer:
+        """Let a parked task go on.
+
+        What will be undone. Needs the role `operate`. `Problem`: `no-such-task`, `already-resolved`, `not-parked`,
+        `no-way-forward`, `request-not-changeable`.
+        """
+        return cast("types.OperatorAnswer", await self._calls.json("POST", "/api/tasks/{}/retry", (task_id,), body={"note": note, "actor": actor, "direction": direction, "patch": patch, "request": request}))
+
+    async def run_again(
+        self,
+        task_id: str,
+        *,
+        note: str,
+        actor: Union[str, None] = NOT_GIVEN,
+        from_: Union[str, None] = NOT_GIVEN,
+        patch: Any = NOT_GIVEN,
+        request: Any = NOT_GIVEN,
+        key: Optional[str] = None,
+    ) -> types.Accepted:
+        """Run a task that has ended again, as a new task.
+
+        The new task is accepted. Needs the role `operate`. `Problem`: `no-such-task`, `no-such-step`, `in-progress`,
+        `not-ended`, `declaration-changed`, `effects-undone`, `step-not-completed`, `scratch-read`, `tasks-submitted`,
+        `payload-erased`, `files-gone`, `type-disabled`.
+        """
+        return cast("types.Accepted", await self._calls.json("POST", "/api/tasks/{}/run-again", (task_id,), body={"note": note, "actor": actor, "from": from_, "patch": patch, "request": request}, key=key))
+
+    async def signal(self, task_id: str, name: str, body: Any) -> types.SignalAnswer:
+        """Answer a step that waits for a signal.
+
+        The signal is accepted; the same for each repetition. Needs the role `submit`. `Problem`: `no-such-task`,
+        `no-such-signal`, `signal-too-late`, `signal-taken`.
+        """
+        return cast("types.SignalAnswer", await self._calls.json("POST", "/api/tasks/{}/signals/{}", (task_id, name,), body=body))
+
+    def webhooks(self, task_id: str) -> AsyncIterator[types.DeliveryView]:
+        """Show how the webhooks of a task stand.
+
+        All of them. Needs the role `read`. `Problem`: `no-such-task`.
+        """
+        return cast("AsyncIterator[types.DeliveryView]", self._calls.items("GET", "/api/tasks/{}/webhooks", (task_id,)))
+
+    async def send_webhook(self, task_id: str, webhook: str) -> types.DeliveryView:
+        """Send a webhook of a task again.
+
+        It is sent again. Needs the role `operate`. `Problem`: `no-such-task`, `no-such-webhook`.
+        """
+        return cast("types.DeliveryView", await self._calls.json("POST", "/api/tasks/{}/webhooks/{}/send", (task_id, webhook,)))
+
+    async def why(self, task_id: str) -> types.Why:
+        """Show what a task waits for, and what an operator can do.
+
+        The reasons, what matters most first. Needs the role `read`. `Problem`: `no-such-task`.
+        """
+        return cast("types.Why", await self._calls.json("GET", "/api/tasks/{}/why", (task_id,)))
+
+
+class Types:
+    def __init__(self, calls: AsyncCalls) -> None:
+        self._calls = calls
+
+    def list(self) -> AsyncIterator[types.TaskTypeView]:
+        """List the declarations that this process knows.
+
+        All of them. Needs the role `read`.
+        """
+        return cast("AsyncIterator[types.TaskTypeView]", self._calls.items("GET", "/api/task-types", ()))
+
+    async def disable(self, type: str, *, note: str, actor: Union[str, None] = NOT_GIVEN) -> types.SwitchView:
+        """Take no more submissions of a type.
+
+        The type takes none. Needs the role `admin` in the tenant `default`. `Problem`: `no-such-task-type`.
+        """
+        return cast("types.SwitchView", await self._calls.json("POST", "/api/task-types/{}/disable", (type,), body={"note": note, "actor": actor}))
+
+    async def enable(self, type: str, *, note: str, actor: Union[str, None] = NOT_GIVEN) -> types.SwitchView:
+        """Take submissions of a type again.
+
+        The type takes them. Needs the role `admin` in the tenant `default`. `Problem`: `no-such-task-type`.
+        """
+        return cast("types.SwitchView", await self._calls.json("POST", "/api/task-types/{}/enable", (type,), body={"note": note, "actor": actor}))
+
+    async def slow_steps(
+        self,
+        type: str,
+        *,
+        since: Union[str, datetime] = NOT_GIVEN,
+        tasks: int = NOT_GIVEN,
+    ) -> types.SlowSteps:
+        """List the slowest steps of a type.
+
+        The steps that have run, the slowest first. Needs the role `read`. `Problem`: `no-such-task-type`.
+        """
+        return cast("types.SlowSteps", await self._calls.json("GET", "/api/task-types/{}/slow-steps", (type,), query={"since": since, "tasks": tasks}))
+
+
+class WebhookSecrets:
+    def __init__(self, calls: AsyncCalls) -> None:
+        self._calls = calls
+
+    async def show(self) -> types.WebhookSecretsView:
+        """Show the secrets that sign the webhooks of the caller's tenant.
+
+        Each webhook is signed with all of them. Needs the role `operate`.
+        """
+        return cast("types.WebhookSecretsView", await self._calls.json("GET", "/api/webhook-secrets", ()))
+
+
+class Workers:
+    def __init__(self, calls: AsyncCalls) -> None:
+        self._calls = calls
+
+    async def list(self) -> types.WorkersView:
+        """Show what is under way, and the processes.
+
+        The processes, the last seen first. Needs the role `admin` in the tenant `default`.
+        """
+        return cast("types.WorkersView", await self._calls.json("GET", "/api/workers", ()))
+
+    async def pause(
+        self,
+        machine: str,
+        *,
+        note: str,
+        actor: Union[str, None] = NOT_GIVEN,
+        role: str = NOT_GIVEN,
+    ) -> types.MachineView:
+        """Let the processes of a machine take no more tasks, until they are resumed.
+
+        Within a few seconds they claim no task. What runs there goes on. Needs the role `admin` in the tenant
+        `default`. `Problem`: `no-such-workers`.
+        """
+        return cast("types.MachineView", await self._calls.json("POST", "/api/workers/{}/pause", (machine,), body={"note": note, "actor": actor, "role": role}))
+
+    async def resume(
+        self,
+        machine: str,
+        *,
+        note: str,
+        actor: Union[str, None] = NOT_GIVEN,
+        role: str = NOT_GIVEN,
+    ) -> types.MachineView:
+        """Let the processes of a machine take tasks again.
+
+        They claim tasks. Needs the role `admin` in the tenant `default`. `Problem`: `no-such-workers`.
+        """
+        return cast("types.MachineView", await self._calls.json("POST", "/api/workers/{}/resume", (machine,), body={"note": note, "actor": actor, "role": role}))
+
+
+class AsyncOperations:
+    def __init__(self, http: AsyncTransport) -> None:
+        calls = AsyncCalls(http)
+        self.alerts = Alerts(calls)
+        self.breakers = Breakers(calls)
+        self.bulk = Bulk(calls)
+        self.caller = Caller(calls)
+        self.dead_letters = DeadLetters(calls)
+        self.gates = Gates(calls)
+        self.history = History(calls)
+        self.keys = Keys(calls)
+        self.limits = Limits(calls)
+        self.poison_messages = PoisonMessages(calls)
+        self.queues = Queues(calls)
+        self.schedules = Schedules(calls)
+        self.tasks = Tasks(calls)
+        self.types = Types(calls)
+        self.webhook_secrets = WebhookSecrets(calls)
+        self.workers = Workers(calls)
