@@ -318,7 +318,10 @@ fn method(call: &Call, style: &Style) -> String {
     );
     if head.len() > 120 {
         let taken: String = taken.iter().map(|it| format!("        {it},\n")).collect();
-        head = format!("    {define} {}(\n{taken}    ) -> {answer}:\n", name(&call.word));
+        head = format!(
+            "    {define} {}(\n{taken}    ) -> {answer}:\n",
+            name(&call.word)
+        );
     }
     format!(
         "\n{head}{}        {asked}\n",
