@@ -25,14 +25,15 @@ const OPENAPI_TYPESCRIPT: [(&str, &str); 3] = [
     ("typescript", "5.9.3"),
 ];
 
-/// What is installed with pip, each with a list of all versions: Schemathesis drives the API from its document, and the other
-/// generates a client for Python from it.
-const REQUIREMENTS: [(&str, &str); 2] = [
+/// What is installed with pip, each with a list of all versions: Schemathesis drives the API from its document, the next
+/// generates a client for Python from it, and the last is the protocol's own library for clients of `counterstep mcp`.
+const REQUIREMENTS: [(&str, &str); 3] = [
     ("schemathesis", "tests/openapi/requirements.txt"),
     (
         "openapi-python-client",
         "tests/openapi/openapi-python-client.txt",
     ),
+    ("mcp", "tests/openapi/mcp.txt"),
 ];
 
 struct Need {

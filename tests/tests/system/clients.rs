@@ -21,7 +21,10 @@ fn test(client: &str, command: &[&str]) -> Ended {
         .args(&command[1..])
         .env("COUNTERSTEP_PROGRAM", program())
         // Where httpx is, which the client for asyncio needs: another tool needs it, too.
-        .env("PYTHONPATH", target_folder().join("tools/openapi-python-client"))
+        .env(
+            "PYTHONPATH",
+            target_folder().join("tools/openapi-python-client"),
+        )
         .env("PYTHONDONTWRITEBYTECODE", "1");
     let ended = to_its_end_within(LIMIT, &folder, tests);
     ended.assert_code(0);

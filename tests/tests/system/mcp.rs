@@ -1,11 +1,13 @@
 //! `counterstep mcp`: operations as tools of the Model Context Protocol, by its messages over standard input and output.
 
-use counterstep_tests::command::counterstep;
+use counterstep_tests::command::{counterstep, to_its_end_within, without_settings};
 use counterstep_tests::place::Place;
+use counterstep_tests::program::{program, target_folder};
 use counterstep_tests::services::{self, QUICK};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 pub(super) struct Mcp {
     child: Child,
@@ -150,4 +152,50 @@ fn a_model_reads_and_changes_what_it_was_shown_and_what_was_confirmed() {
     assert_eq!(mcp.read()["error"]["code"], -32700);
     assert_eq!(mcp.ask("nothing", &json!({}))["error"]["code"], -32601);
     mcp.end();
+}
+
+/// With the library of the protocol, which checks each answer against the schema of its tool.
+const WITH_LIBRARY: &str = r#"
+import asyncio, sys
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+async def main(program, url):
+    server = StdioServerParameters(command=program, args=["mcp", "--url", url, "--allow", "admin"])
+    async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
+        hello = await session.initialize()
+        tools = {tool.name: tool for tool in (await session.list_tools()).tools}
+        print(hello.protocol_version, hello.server_info.name, len(tools) > 40)
+        for name, tool in sorted(tools.items()):
+            if tool.annotations.read_only_hint and not tool.input_schema["required"]:
+                answer = await session.call_tool(name, {})
+                assert not answer.is_error, (name, answer)
+        pause = {"name": "orders", "note": "the bank moves"}
+        shown = await session.call_tool("pauseQueue", pause)
+        assert shown.structured_content["would"]["path"] == "/api/queues/orders/pause", shown
+        done = await session.call_tool("pauseQueue", {**pause, "confirm": shown.structured_content["confirm"]})
+        print(done.structured_content["paused"]["note"])
+
+asyncio.run(main(*sys.argv[1:]))
+"#;
+
+#[test]
+fn the_library_of_the_protocol_reads_all_lists_and_pauses_a_queue() {
+    let place = Place::new();
+    let served = services::dev(&place, QUICK);
+    let library = target_folder().join("tools/mcp");
+    assert!(library.is_dir(), "`cargo xtask test` installs it");
+    let mut python = without_settings("python3");
+    python
+        .args(["-c", WITH_LIBRARY])
+        .arg(program())
+        .arg(served.api.url())
+        .env("PYTHONPATH", library)
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    let ended = to_its_end_within(Duration::from_secs(120), place.path(), python);
+    ended.assert_code(0);
+    assert_eq!(
+        ended.stdout, "2025-11-25 counterstep True\nthe bank moves (by mcp:mcp)\n",
+        "{ended:#?}"
+    );
 }

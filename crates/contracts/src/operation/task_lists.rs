@@ -33,7 +33,7 @@ pub struct GetLog;
 pub struct ListChildren;
 
 /// Which tasks.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct TasksQuery {
     /// Of this type, by its declared name or its route
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]

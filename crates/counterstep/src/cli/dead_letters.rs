@@ -8,8 +8,8 @@ use super::operator::{Settled, Signed};
 use super::output::{OutputArgs, print};
 use super::remote::{Remote, runtime};
 use super::table::Look;
+use super::task_ids::{self, Named};
 use super::which::WhichArgs;
-use counterstep_contracts::TaskId;
 use counterstep_contracts::bulk::{BulkAction, BulkRequest};
 use counterstep_contracts::dead_letter::DeadLetterView;
 use counterstep_contracts::http::AttemptView;
@@ -36,8 +36,8 @@ pub(super) struct DeadLettersArgs {
 enum DeadLettersCommand {
     /// Show one parked task: its request, its attempts with their errors, who ran them
     Show {
-        /// Id of the task
-        id: TaskId,
+        #[arg(help = task_ids::ABOUT)]
+        id: Named,
     },
     /// List messages that no host can read, the last kept first
     Poison {
@@ -77,7 +77,9 @@ pub(super) fn main(args: &DeadLettersArgs) -> Result<(), Exit> {
 async fn run(remote: &Remote, args: &DeadLettersArgs) -> Result<String, Exit> {
     match &args.command {
         DeadLettersCommand::Show { id } => {
-            let found = remote.call::<GetDeadLetter>(*id, ()).await?;
+            let found = remote
+                .call::<GetDeadLetter>(id.id(remote).await?, ())
+                .await?;
             args.out.show_text(&found, one)
         }
         DeadLettersCommand::Poison { remove: Some(id) } => {

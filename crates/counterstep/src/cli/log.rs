@@ -1,11 +1,12 @@
 //! `counterstep tasks log`: what the steps of a task have logged.
 
-use super::output::{json, print};
+use super::output::{OutputArgs, print};
 use super::remote::Remote;
+use super::task_ids::{self, Named};
 use super::times::whole;
+use counterstep_contracts::LogPart;
 use counterstep_contracts::log::{LogLine, LogPage};
 use counterstep_contracts::operation::task_lists::{GetLog, LogQuery};
-use counterstep_contracts::{LogPart, TaskId};
 use counterstep_kernel::audit::one_line;
 use counterstep_node::Exit;
 use std::time::Duration;
@@ -16,8 +17,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Flags of `tasks log`.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct LogArgs {
-    /// Id of the task
-    id: TaskId,
+    #[arg(help = task_ids::ABOUT)]
+    id: Named,
     /// Print new lines as they are written, until the task is at rest
     #[arg(short, long)]
     follow: bool,
@@ -27,18 +28,19 @@ pub(super) struct LogArgs {
 }
 
 impl LogArgs {
-    pub(super) async fn run(&self, remote: &Remote, as_json: bool) -> Result<(), Exit> {
+    pub(super) async fn run(&self, remote: &Remote, out: &OutputArgs) -> Result<(), Exit> {
+        let id = self.id.id(remote).await?;
         let mut cursor = self.cursor.clone();
         let mut is_first = true;
         loop {
             // Before the lines: those that its last attempt has logged are written before it rests.
-            let rests = !self.follow || remote.task(self.id).await?.status.is_at_rest();
+            let rests = !self.follow || remote.task(id).await?.status.is_at_rest();
             let page = remote
-                .call::<GetLog>(self.id, LogQuery::after(cursor.as_deref()))
+                .call::<GetLog>(id, LogQuery::after(cursor.as_deref()))
                 .await?;
-            print(&shown(&page, as_json, is_first)?)?;
+            print(&shown(&page, out, is_first)?)?;
             let is_over = page.lines.is_empty();
-            if rests && is_first && is_over && !as_json {
+            if rests && is_first && is_over && !out.is_json() {
                 print("No lines\n")?;
             }
             is_first = false;
@@ -54,13 +56,11 @@ impl LogArgs {
 }
 
 /// A page as it is printed; `counts`: with how many lines are missing.
-fn shown(page: &LogPage, as_json: bool, counts: bool) -> Result<String, Exit> {
-    if as_json {
-        return if counts || !page.lines.is_empty() {
-            json(page)
-        } else {
-            Ok(String::new())
-        };
+fn shown(page: &LogPage, out: &OutputArgs, counts: bool) -> Result<String, Exit> {
+    if out.is_json() {
+        let is_told = counts || !page.lines.is_empty();
+        let text = is_told.then(|| out.as_json(page)).transpose()?;
+        return Ok(text.flatten().unwrap_or_default());
     }
     let mut text = String::new();
     if counts && page.dropped > 0 {
@@ -112,12 +112,30 @@ mod tests {
         }))
         .expect("a page");
         assert_eq!(
-            shown(&page, false, true).expect("a text"),
+            shown(&page, &OutputArgs::default(), true).expect("a text"),
             "(7 earlier lines were dropped)\n\
              2026-11-20T18:01:03Z info  render #2: half\\u{1b}[2J\n\
              2026-11-20T18:01:04Z error render undo #1: gone\n"
         );
-        assert_eq!(shown(&LogPage::default(), false, true).expect("a text"), "");
-        assert_eq!(shown(&LogPage::default(), true, false).expect("a text"), "");
+        let lines = OutputArgs {
+            jsonl: true,
+            ..OutputArgs::default()
+        };
+        let text = shown(&page, &lines, true).expect("lines");
+        assert_eq!(text.lines().count(), 2, "{text}");
+        assert!(
+            text.starts_with(r#"{"at":"2026-11-20T18:01:03.250000Z""#),
+            "{text}"
+        );
+        let json = OutputArgs {
+            json: true,
+            ..OutputArgs::default()
+        };
+        let none = LogPage::default();
+        assert_eq!(shown(&none, &json, false).expect("a text"), "");
+        assert_eq!(
+            shown(&none, &OutputArgs::default(), true).expect("a text"),
+            ""
+        );
     }
 }

@@ -32,6 +32,7 @@ mod schedules;
 mod settings;
 mod submit;
 mod table;
+mod task_ids;
 mod tasks;
 mod times;
 mod trail;

@@ -4,24 +4,25 @@ use super::output::OutputArgs;
 use super::proposal::Caller;
 use super::remote::Remote;
 use super::table::Look;
+use super::task_ids::{self, Named};
 use super::times::shown;
+use counterstep_contracts::SettledAs;
 use counterstep_contracts::operation::shown::{Cell, Table};
 use counterstep_contracts::operation::task_views::{ExplainTask, GetUndoPlan};
 use counterstep_contracts::operator::{PlannedUndo, UndoPlan, Why};
-use counterstep_contracts::{SettledAs, TaskId};
 use counterstep_node::Exit;
 
 #[derive(Debug, Clone, clap::Subcommand)]
 pub(super) enum OperatorCommand {
     /// Show the plan of an undo: what it would do now, in order
     Plan {
-        /// Id of the task
-        id: TaskId,
+        #[arg(help = task_ids::ABOUT)]
+        id: Named,
     },
     /// Show what a task is waiting for, and what can be done about it
     Why {
-        /// Id of the task
-        id: TaskId,
+        #[arg(help = task_ids::ABOUT)]
+        id: Named,
     },
 }
 
@@ -83,11 +84,11 @@ pub(super) async fn run(
 ) -> Result<String, Exit> {
     Ok(match command {
         OperatorCommand::Plan { id } => {
-            let found = remote.call::<GetUndoPlan>(*id, ()).await?;
+            let found = remote.call::<GetUndoPlan>(id.id(remote).await?, ()).await?;
             out.show_text(&found, plan)?
         }
         OperatorCommand::Why { id } => {
-            let found = remote.call::<ExplainTask>(*id, ()).await?;
+            let found = remote.call::<ExplainTask>(id.id(remote).await?, ()).await?;
             out.show_text(&found, |found, _| why(found, caller))?
         }
     })

@@ -27,7 +27,7 @@ pub(super) struct OutputArgs {
     pub(super) jsonl: bool,
     /// Print these columns of a table, by their heads, with - for a blank, as task,last-change
     #[arg(long, global = true, display_order = 902, value_name = "HEADS", value_delimiter = ',', conflicts_with_all = ["json", "jsonl"])]
-    columns: Vec<String>,
+    pub(super) columns: Vec<String>,
 }
 
 impl OutputArgs {
@@ -170,7 +170,7 @@ fn end_line(out: &mut String, depth: usize) {
 }
 
 /// The fields of answers that are lists of the items that a person asks for.
-const LISTS: [&str; 2] = ["items", "entries"];
+const LISTS: [&str; 5] = ["items", "entries", "groups", "workers", "lines"];
 
 /// The items of a list, a line each; another value on one line. Where a list goes on is for people, and so not among the items.
 fn lines<T: Serialize>(value: &T) -> Result<String, Exit> {
@@ -205,6 +205,8 @@ mod tests {
         let audit =
             lines(&json!({"task_id": "x", "entries": [{"seq": 1}, {"seq": 2}], "attempts": []}));
         assert_eq!(audit.expect("lines"), "{\"seq\":1}\n{\"seq\":2}\n");
+        let workers = lines(&json!({"status": {}, "workers": [{"id": "a"}, {"id": "b"}]}));
+        assert_eq!(workers.expect("lines"), "{\"id\":\"a\"}\n{\"id\":\"b\"}\n");
         let text = lines(&json!({"task_id": "x"}));
         assert_eq!(text.expect("a line"), "{\"task_id\":\"x\"}\n");
     }

@@ -4,6 +4,7 @@ use super::edit::request_text;
 use super::output::{json, print};
 use super::remote::Remote;
 use super::table::Look;
+use super::task_ids::{self, Named};
 use super::tasks::show;
 use super::times::whole;
 use crate::client::{Event, Submit};
@@ -195,8 +196,8 @@ fn line(entry: &AuditView) -> String {
 /// Flags of `tasks download`.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct DownloadArgs {
-    /// Id of the task
-    id: TaskId,
+    #[arg(help = task_ids::ABOUT)]
+    id: Named,
     /// The field of the response that names the file, as archive or renditions/0
     name: String,
     /// Where to write it, or - for standard output; a file that is there is written over [default: a
@@ -208,18 +209,16 @@ pub(super) struct DownloadArgs {
 impl DownloadArgs {
     /// Writes the file, and says where.
     pub(super) async fn run(&self, remote: &Remote) -> Result<(), Exit> {
+        let id = self.id.id(remote).await?;
         if self.output.as_deref() == Some(Path::new("-")) {
             let out = std::io::stdout().as_fd().try_clone_to_owned();
             let mut out = tokio::fs::File::from_std(out.map_err(Exit::failed)?.into());
-            return remote
-                .download(self.id, &self.name, &mut out)
-                .await
-                .map(drop);
+            return remote.download(id, &self.name, &mut out).await.map(drop);
         }
         let path = match &self.output {
             Some(path) => path.clone(),
             None => {
-                let response = remote.task(self.id).await?.response;
+                let response = remote.task(id).await?.response;
                 let path = PathBuf::from(file_name(response.as_ref(), &self.name));
                 if path.exists() {
                     return Err(Exit::failed(format_args!(
@@ -230,7 +229,7 @@ impl DownloadArgs {
                 path
             }
         };
-        let size = download(remote, self.id, &self.name, &path, self.output.is_some()).await?;
+        let size = download(remote, id, &self.name, &path, self.output.is_some()).await?;
         print(&format!("{} ({size} bytes)\n", path.display()))
     }
 }

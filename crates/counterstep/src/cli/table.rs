@@ -142,8 +142,8 @@ impl Look {
             let lines = rows.iter().map(|row| row.join("\t") + "\n");
             return lines.collect();
         };
-        // Where there is room people can copy the ids: `--columns task` makes some.
-        if over(&widest(&rows), width) > 0 {
+        // Commands take an ending. Where columns were asked for and have room, others can copy the whole.
+        if self.columns.is_empty() || over(&widest(&rows), width) > 0 {
             rows = self.texts(table, wanted, Ids::Ends);
         }
         let column = |at: usize| table.rows.iter().map(move |row| &row[wanted[at]]);

@@ -9,8 +9,8 @@ use super::proposal::Caller;
 use super::remote::{Remote, runtime};
 use super::submit::{self, DownloadArgs, SubmitArgs};
 use super::table::Look;
+use super::task_ids::{self, Named};
 use super::trail;
-use counterstep_contracts::TaskId;
 use counterstep_contracts::children::ParentView;
 use counterstep_contracts::http::{StepProgress, StepView, TaskView};
 use counterstep_contracts::operation::Declared;
@@ -38,15 +38,15 @@ enum TasksCommand {
     Submit(SubmitArgs),
     /// Print each change of a task until it is at rest; exit with 1 where it has not completed
     Watch {
-        /// Id of the task
-        id: TaskId,
+        #[arg(help = task_ids::ABOUT)]
+        id: Named,
     },
     /// Write a file of a task's response to the disk
     Download(DownloadArgs),
     /// Print a link to a file of a task's response: its holder needs no key until it expires
     Link {
-        /// Id of the task
-        id: TaskId,
+        #[arg(help = task_ids::ABOUT)]
+        id: Named,
         /// The field of the response that names the file, as archive or renditions/0
         name: String,
         /// For how long the link is valid, as 30m, at most 7d [default: 1h]
@@ -55,23 +55,25 @@ enum TasksCommand {
     },
     /// Show one task with its steps
     Show {
-        /// Id of the task
-        id: TaskId,
+        #[arg(help = task_ids::ABOUT)]
+        id: Named,
     },
     /// Show everything that happened to a task
     Audit {
-        /// Id of the task
-        id: TaskId,
+        #[arg(help = task_ids::ABOUT)]
+        id: Named,
     },
     /// Show what the steps of a task have logged
     Log(LogArgs),
     /// List a task's webhooks, or send one of them again
     Webhooks {
-        /// Id of the task
-        id: TaskId,
+        #[arg(help = task_ids::ABOUT)]
+        id: Named,
         /// Send the webhook of this id again
         #[arg(long, value_name = "WEBHOOK")]
         send: Option<String>,
+        #[arg(long, requires = "send", help = task_ids::YES)]
+        yes: bool,
     },
     #[command(flatten)]
     Operator(OperatorCommand),
@@ -85,36 +87,39 @@ pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
         let remote = Remote::of(&settings)?;
         let text = match &args.command {
             TasksCommand::Submit(submit) => return submit.run(&remote, is_json).await,
-            TasksCommand::Watch { id } => return submit::watch(&remote, *id, is_json).await,
-            TasksCommand::Log(log) => return log.run(&remote, is_json).await,
+            TasksCommand::Watch { id } => {
+                return submit::watch(&remote, id.id(&remote).await?, is_json).await;
+            }
+            TasksCommand::Log(log) => return log.run(&remote, out).await,
             TasksCommand::Download(download) => return download.run(&remote).await,
             TasksCommand::Link {
                 id,
                 name,
                 valid_for,
             } => {
-                let link = remote.result_link(*id, name, valid_for.clone()).await?;
+                let id = id.id(&remote).await?;
+                let link = remote.result_link(id, name, valid_for.clone()).await?;
                 out.show_text(&link, |link, _| format!("{}\n", link.url))?
             }
             TasksCommand::Show { id } => {
-                let task = remote.task(*id).await?;
+                let task = remote.task(id.id(&remote).await?).await?;
                 out.show_text(&task, show)?
             }
-            TasksCommand::Webhooks { id, send } => {
-                let id = id.to_string();
-                match send {
-                    None => {
-                        let list = Declared::of::<ListWebhooks>();
-                        derived::ask(&remote, out, &list, &[&id], None).await?
-                    }
-                    Some(webhook) => {
-                        let send = Declared::of::<SendWebhook>();
-                        derived::ask(&remote, out, &send, &[&id, webhook], None).await?
-                    }
+            TasksCommand::Webhooks { id, send, yes } => match send {
+                None => {
+                    let id = id.id(&remote).await?.to_string();
+                    let list = Declared::of::<ListWebhooks>();
+                    derived::ask(&remote, out, &list, &[&id], None).await?
                 }
-            }
+                Some(webhook) => {
+                    let send = Declared::of::<SendWebhook>();
+                    let change = send.about.summary;
+                    let id = id.id_to_change(&remote, change, *yes).await?.to_string();
+                    derived::ask(&remote, out, &send, &[&id, webhook], None).await?
+                }
+            },
             TasksCommand::Audit { id } => {
-                let trail = remote.call::<GetAudit>(*id, ()).await?;
+                let trail = remote.call::<GetAudit>(id.id(&remote).await?, ()).await?;
                 out.show(&trail, |trail| View::Table(trail::rows(trail)))?
             }
             TasksCommand::Operator(command) => {

@@ -33,8 +33,8 @@ fn shown_at(time: &str, now: i64) -> String {
     let whole = whole(time);
     let away = now.saturating_sub(micros) / SECOND;
     match away {
-        0.. => format!("{whole} ({} ago)", rough(away)),
-        _ => format!("{whole} (in {})", rough(-away)),
+        0.. => format!("{whole} ({} ago)", rough(away.unsigned_abs())),
+        _ => format!("{whole} (in {})", rough(away.unsigned_abs())),
     }
 }
 
@@ -45,23 +45,24 @@ pub(super) fn age(time: &str, now: i64) -> String {
     };
     let away = now.saturating_sub(micros) / SECOND;
     match away {
-        0.. => format!("{} ago", spaced(away)),
-        _ => format!("in {}", spaced(-away)),
+        0.. => format!("{} ago", spaced(away.unsigned_abs())),
+        _ => format!("in {}", spaced(away.unsigned_abs())),
     }
 }
 
-fn spaced(seconds: i64) -> String {
+/// Seconds as `3 m`.
+pub(super) fn spaced(seconds: u64) -> String {
     let (count, unit) = largest(seconds);
     format!("{count} {unit}")
 }
 
-fn rough(seconds: i64) -> String {
+fn rough(seconds: u64) -> String {
     let (count, unit) = largest(seconds);
     format!("{count}{unit}")
 }
 
 /// Seconds in the largest unit of which there are two, or in seconds.
-fn largest(seconds: i64) -> (i64, &'static str) {
+fn largest(seconds: u64) -> (u64, &'static str) {
     let units = [("d", 86_400), ("h", 3_600), ("m", 60)];
     let unit = units.into_iter().find(|(_, size)| seconds >= 2 * size);
     unit.map_or((seconds, "s"), |(unit, size)| (seconds / size, unit))

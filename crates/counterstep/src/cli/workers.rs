@@ -2,14 +2,13 @@
 
 use super::output::{OutputArgs, print};
 use super::remote::{Remote, runtime};
+use super::times::spaced;
 use counterstep_contracts::operation::shown::{Cell, Table, View};
 use counterstep_contracts::operation::workers::ListWorkers;
-use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::workers::{StatusView, WorkerState, WorkerView, WorkersView};
 use counterstep_kernel::audit::one_line;
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
-use std::time::Duration;
 
 /// Flags of `workers`.
 #[derive(Debug, Clone, clap::Args)]
@@ -100,7 +99,7 @@ fn kept(workers: &[WorkerView]) -> String {
         let Some(kept) = worker.kept.filter(|kept| kept.results > 0) else {
             continue;
         };
-        let age = format_duration(Duration::from_secs(kept.oldest_seconds.unwrap_or_default()));
+        let age = spaced(kept.oldest_seconds.unwrap_or_default());
         text.push_str(&format!(
             "kept by {}: {} results, {} bytes, the oldest for {age}\n",
             worker.id, kept.results, kept.bytes
@@ -166,10 +165,7 @@ fn status(status: &StatusView) -> String {
         ("event unpublished", status.oldest_unpublished_seconds),
     ] {
         if let Some(age) = age {
-            text.push_str(&format!(
-                "longest {what}: {}\n",
-                format_duration(Duration::from_secs(age))
-            ));
+            text.push_str(&format!("longest {what}: {}\n", spaced(age)));
         }
     }
     text
@@ -184,7 +180,7 @@ mod tests {
     #[test]
     fn a_process_is_shown_with_its_slots_permits_and_types() {
         let found: WorkersView = serde_json::from_value(json!({
-            "status": {"tasks": [], "workers_alive": 1, "workers_lost": 0},
+            "status": {"tasks": [], "workers_alive": 1, "workers_lost": 0, "oldest_running_seconds": 0},
             "workers": [{
                 "id": "worker:1", "role": "worker", "state": "alive", "machine": "w1", "program": "0.1.0",
                 "queues": ["files"], "task_types": [{"name": "Zip", "version": 2, "definition": "9b"}],
@@ -198,6 +194,7 @@ mod tests {
         let rows = |with_types| Look::here().plain(&table(&found.workers, false, with_types));
         let shown = above(&found) + &rows(true);
         for part in [
+            "longest running without a change: 0 s",
             "3 of 8, 1 abandoned",
             "1 of 2",
             "2 of bank/acme",

@@ -3,12 +3,13 @@
 
 use super::super::edit::{SetArgs, field as named_value, read_file, request_text};
 use super::super::operator::user;
+use super::super::task_ids::Named;
 use super::super::times::Since;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction, ArgMatches};
+use counterstep_contracts::Rate;
 use counterstep_contracts::commands::WHOLE_BODY;
 use counterstep_contracts::operation::{Declared, QueryParam, Takes};
-use counterstep_contracts::{Rate, TaskId};
 use counterstep_node::Exit;
 use serde_json::Value;
 use std::num::ParseIntError;
@@ -280,9 +281,8 @@ impl Kind {
                 ValueParser::new(PossibleValuesParser::new(shown).map(read))
             }
             Self::Task => ValueParser::new(|text: &str| {
-                let task = text.parse::<TaskId>();
+                let task = text.parse::<Named>();
                 task.map(|task| Value::from(task.to_string()))
-                    .map_err(|error| error.to_string())
             }),
             Self::Time => ValueParser::new(|text: &str| {
                 let time = text.parse::<Since>();
@@ -333,6 +333,11 @@ impl Field {
             usual: None,
             kind: Kind::Json,
         }
+    }
+
+    /// Whether its flag names a task.
+    pub(super) const fn is_task(&self) -> bool {
+        matches!(self.kind, Kind::Task)
     }
 
     pub(super) fn arg(&self) -> Arg {

@@ -7,12 +7,16 @@ mod tests;
 
 use super::output::{OutputArgs, print, unreadable};
 use super::remote::{Remote, runtime};
+use super::task_ids::{self, Named};
 use bytes::Bytes;
-use clap::{Arg, ArgGroup, ArgMatches, Args, Command, FromArgMatches};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, FromArgMatches};
 use counterstep_contracts::commands::WHOLE_BODY;
 use counterstep_contracts::declaration::kebab_case;
 use counterstep_contracts::http::Page;
-use counterstep_contracts::operation::{BY_HAND, Command as Asks, Declared, Param, ShownFn};
+use counterstep_contracts::operation::{
+    BY_HAND, Command as Asks, Declared, Param, ShownFn, TASK_ID,
+};
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
 use flags::Field;
@@ -44,6 +48,13 @@ pub(super) fn add_to(whole: Command, operations: &[Declared]) -> Command {
         let name = group.get_name().to_owned();
         let its = all.clone().filter(|(asks, _)| asks.words[0] == name);
         let its: Vec<_> = its.map(|(asks, it)| command_of(asks, it)).collect();
+        // By name, so that those that are written by hand do not stand before them.
+        let group = match its.is_empty() {
+            true => group,
+            false => group.mut_subcommands(|it| it.display_order(0)),
+        };
+        let its = its.into_iter().map(|it| it.display_order(0));
+        let its: Vec<_> = its.collect();
         match (its.is_empty(), does_something_itself(&group)) {
             (true, _) => group,
             (false, true) => group.subcommands(its),
@@ -72,15 +83,34 @@ fn command_of(asks: Asks, it: &Declared) -> Command {
     let mut command = Command::new(asks.words[1]).about(about);
     for param in it.params {
         let arg = Arg::new(param.name).value_name(value_name(param));
-        command = command.arg(arg.required(true).help(param.about));
+        let about = match is_task(param) {
+            true => task_ids::ABOUT,
+            false => param.about,
+        };
+        command = command.arg(arg.required(true).help(about));
     }
     let (fields, one_of) = flags::of(it);
     command = command.args(fields.iter().map(Field::arg));
+    if it.about.changes() && names_task(it, &fields) {
+        let yes = Arg::new(YES).long(YES).action(ArgAction::SetTrue);
+        command = command.arg(yes.help(task_ids::YES));
+    }
     if !one_of.is_empty() {
         let group = ArgGroup::new("one of").required(true).multiple(true);
         command = command.group(group.args(one_of));
     }
     command
+}
+
+/// The flag that confirms what was found for a part of an id.
+const YES: &str = "yes";
+
+fn is_task(param: &Param) -> bool {
+    param.name == TASK_ID.name
+}
+
+fn names_task(it: &Declared, fields: &[Field]) -> bool {
+    it.params.iter().any(is_task) || fields.iter().any(Field::is_task)
 }
 
 /// A parameter in a usage.
@@ -92,7 +122,24 @@ fn value_name(param: &Param) -> String {
 /// Does what a command line asks for; `None`: it names no command of these operations.
 pub(super) fn run(operations: &[Declared], matches: &ArgMatches) -> Option<Result<(), Exit>> {
     let (it, given) = find(operations, matches)?;
-    Some(run_one(it, given))
+    let of_group = matches.subcommand().map(|(_, of_group)| of_group);
+    let flags = of_group.map_or(Ok(()), none_of_its_own);
+    Some(flags.and_then(|()| run_one(it, given)))
+}
+
+/// A group that is a command has flags of its own, which mean nothing to the commands in it.
+fn none_of_its_own(of_group: &ArgMatches) -> Result<(), Exit> {
+    let of_groups = Group::augment_args(Command::new("group"));
+    let is_own = |id: &&clap::Id| {
+        let is_given = of_group.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+        is_given && !of_groups.get_arguments().any(|arg| arg.get_id() == *id)
+    };
+    match of_group.ids().find(is_own) {
+        Some(id) => Err(Exit::usage(format_args!(
+            "--{id} goes without a further command: leave one of them out"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// The operation that a command line names, and its arguments.
@@ -111,28 +158,69 @@ fn find<'a>(
 
 fn run_one(it: &Declared, given: &ArgMatches) -> Result<(), Exit> {
     let Group { api, out } = Group::from_arg_matches(given).map_err(Exit::usage)?;
-    let (named, body) = asked(it, given)?;
+    let (mut named, mut body) = asked(it, given)?;
     let runtime = runtime()?;
     runtime.block_on(async {
         let remote = Remote::of(&api.read()?)?;
+        find_tasks(&remote, it, given, &mut named, body.as_mut()).await?;
         let named: Vec<_> = named.iter().map(String::as_str).collect();
         print(&ask(&remote, &out, it, &named, body.as_ref()).await?)
     })
 }
 
-/// What a command line names, and what it sends.
+/// Puts the ids of tasks in place of their parts.
+async fn find_tasks(
+    remote: &Remote,
+    it: &Declared,
+    given: &ArgMatches,
+    named: &mut [String],
+    body: Option<&mut Value>,
+) -> Result<(), Exit> {
+    let params = it.params.iter().zip(named);
+    let mut parts: Vec<_> = params
+        .filter_map(|(param, text)| is_task(param).then_some(text))
+        .collect();
+    let fields = flags::of(it).0.into_iter().filter(Field::is_task);
+    let fields: Vec<_> = fields.map(|field| field.name).collect();
+    let body = body.and_then(Value::as_object_mut).into_iter().flatten();
+    parts.extend(body.filter_map(|(name, value)| match value {
+        Value::String(text) if fields.contains(name) => Some(text),
+        _ => None,
+    }));
+    for text in parts {
+        let task: Named = text.parse().map_err(Exit::usage)?;
+        let id = match it.about.changes() {
+            true => {
+                let yes = given.get_flag(YES);
+                task.id_to_change(remote, it.about.summary, yes).await?
+            }
+            false => task.id(remote).await?,
+        };
+        *text = id.to_string();
+    }
+    Ok(())
+}
+
+/// What a command line names, and what it sends. A task may be named by a part of its id.
 fn asked(it: &Declared, given: &ArgMatches) -> Result<(Vec<String>, Option<Value>), Exit> {
     let named = it.params.iter().map(|param| {
         let text = given.get_one::<String>(param.name);
         let text = text.map_or("", String::as_str);
-        match param.name {
+        Ok(match param.name {
             // A type is named as it is declared, too.
             "type" => kebab_case(text),
+            _ if is_task(param) => text.parse::<Named>().map_err(Exit::usage)?.to_string(),
             _ => text.to_owned(),
-        }
+        })
     });
-    let named: Vec<_> = named.collect();
-    let segments: Vec<_> = named.iter().map(String::as_str).collect();
+    let named = named.collect::<Result<Vec<String>, Exit>>()?;
+    let segment = |(param, text): (&Param, &'_ String)| match is_task(param) {
+        // It may be a part of one.
+        true => param.example.to_owned(),
+        false => text.clone(),
+    };
+    let segments: Vec<_> = it.params.iter().zip(&named).map(segment).collect();
+    let segments: Vec<_> = segments.iter().map(String::as_str).collect();
     (it.check)(&segments).map_err(|bad| Exit::usage(bad.detail))?;
     if it.input.is_none() {
         return Ok((named, None));

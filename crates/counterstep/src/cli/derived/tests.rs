@@ -340,3 +340,77 @@ fn a_target_of_another_form_is_refused_before_anything_is_sent() {
     assert!(refused.message.contains("UUID"), "{}", refused.message);
     assert!("not-a-uuid".parse::<TaskId>().is_err());
 }
+
+#[tokio::test]
+async fn whole_ids_are_sent_in_place_of_their_parts_once_they_are_confirmed() {
+    let other = "01930d2c-6c4b-7d5e-8f00-00002badcafe";
+    let page = |ids: &[&str]| {
+        let task = |id: &&str| {
+            json!({
+                "task_id": id, "task_type": "BookSeat", "status": "dead_lettered",
+                "created_at": "2026-11-20T18:00:00Z", "updated_at": "2026-11-20T18:00:02Z",
+            })
+        };
+        json!({"items": ids.iter().map(task).collect::<Vec<_>>()}).to_string()
+    };
+    let words = [
+        "tasks", "resolve", "456789ab", "--as", "redriven", "--task", "2badcafe", "--note", "why",
+    ];
+    let script = || {
+        let both = page(&[TASK, other]);
+        vec![("GET /api/tasks?limit", both.clone()), ("status=", both)]
+    };
+    let matches = parsed(ALL, &[&words[..], &["--yes"]].concat()).expect("two parts");
+    let (it, given) = find(ALL, &matches).expect("its operation");
+    let (mut named, mut body) = asked(it, given).expect("it is well formed");
+    let (url, serving) = scripted([script(), script()].concat());
+    let found = find_tasks(&Remote::at(&url), it, given, &mut named, body.as_mut()).await;
+    found.expect("two tasks");
+    assert_eq!(named, [TASK]);
+    assert_eq!(body.expect("a body")["task"], other);
+    serving.join().expect("all was asked");
+
+    let matches = parsed(ALL, &words).expect("two parts");
+    let (it, given) = find(ALL, &matches).expect("its operation");
+    let (mut named, _) = asked(it, given).expect("it is well formed");
+    let (url, serving) = scripted(script());
+    let refused = find_tasks(&Remote::at(&url), it, given, &mut named, None).await;
+    let refused = refused.expect_err("nobody could confirm it").message;
+    assert!(
+        refused.contains(TASK) && refused.contains("--yes"),
+        "{refused}"
+    );
+    serving.join().expect("all was asked");
+}
+
+#[test]
+fn a_flag_of_a_group_that_is_a_command_is_refused_before_another_command() {
+    let words = [
+        "workers", "--state", "lost", "pause", "w1", "--role", "worker", "--note", "why",
+    ];
+    let matches = parsed(ALL, &words).expect("clap reads it");
+    let refused = run(ALL, &matches)
+        .expect("its operation")
+        .expect_err("a filter");
+    assert!(refused.message.contains("--state"), "{}", refused.message);
+    let words = [
+        "workers",
+        "--url",
+        "http://127.0.0.1:1",
+        "pause",
+        "w1",
+        "--role",
+        "worker",
+        "--note",
+        "why",
+    ];
+    let matches = parsed(ALL, &words).expect("clap reads it");
+    let refused = run(ALL, &matches)
+        .expect("its operation")
+        .expect_err("no API");
+    assert!(
+        refused.message.contains("does not answer"),
+        "{}",
+        refused.message
+    );
+}

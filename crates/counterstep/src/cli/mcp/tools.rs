@@ -209,7 +209,59 @@ fn schema(body: &Body) -> Value {
     if let Some(schema) = schema.as_object_mut() {
         schema.remove("$schema");
     }
+    portable(&mut schema);
     schema
+}
+
+/// Writes a schema in the words that programs for models read: no bare `true`, one type each, no widths of numbers.
+fn portable(schema: &mut Value) {
+    if *schema == Value::Bool(true) {
+        *schema = json!({});
+    }
+    let Some(words) = schema.as_object_mut() else {
+        return;
+    };
+    let is_width = |format: &Value| {
+        let format = format.as_str().unwrap_or_default();
+        format.trim_start_matches('u').starts_with("int")
+    };
+    words.retain(|word, value| word != "format" || !is_width(value));
+    for word in ["properties", "$defs"] {
+        let named = words.get_mut(word).and_then(Value::as_object_mut);
+        named.into_iter().flatten().for_each(|(_, it)| portable(it));
+    }
+    for word in ["anyOf", "oneOf", "allOf"] {
+        let several = words.get_mut(word).and_then(Value::as_array_mut);
+        several.into_iter().flatten().for_each(portable);
+    }
+    if let Some(items) = words.get_mut("items") {
+        portable(items);
+    }
+    if let Some(others) = words
+        .get_mut("additionalProperties")
+        .filter(|it| it.is_object())
+    {
+        portable(others);
+    }
+    let Some(Value::Array(types)) = words.get("type").cloned() else {
+        return;
+    };
+    // A union says what each of its members is; what describes all stays with it.
+    let of_all = ["description", "default", "title"];
+    let (about, rest): (Map<_, _>, Map<_, _>) = std::mem::take(words)
+        .into_iter()
+        .partition(|(word, _)| of_all.contains(&word.as_str()));
+    let one = |kind: Value| {
+        let mut one = if kind == "null" {
+            Map::new()
+        } else {
+            rest.clone()
+        };
+        one.insert("type".to_owned(), kind);
+        Value::Object(one)
+    };
+    *words = about;
+    words.insert("anyOf".to_owned(), types.into_iter().map(one).collect());
 }
 
 #[cfg(test)]
@@ -325,6 +377,52 @@ mod tests {
             body: None,
         };
         assert_eq!(request.unwrap(), expected);
+    }
+
+    /// Wherever it stands in a schema.
+    fn each_schema(of: &Value, found: &mut Vec<Value>) {
+        found.push(of.clone());
+        for word in ["properties", "$defs"] {
+            let named = of[word].as_object().into_iter().flatten();
+            named.for_each(|(_, it)| each_schema(it, found));
+        }
+        for word in ["anyOf", "oneOf", "allOf"] {
+            let several = of[word].as_array().into_iter().flatten();
+            several.for_each(|it| each_schema(it, found));
+        }
+        for word in ["items", "additionalProperties"] {
+            of.get(word)
+                .into_iter()
+                .for_each(|it| each_schema(it, found));
+        }
+    }
+
+    #[test]
+    fn the_schemas_of_tools_are_those_that_programs_for_models_read() {
+        for tool in offered(ALL, &caller(Role::Admin, true), Some(Role::Admin)) {
+            let listed = tool.listed();
+            for kind in ["inputSchema", "outputSchema"] {
+                let Some(schema) = listed.get(kind) else {
+                    continue;
+                };
+                let mut all = Vec::new();
+                each_schema(schema, &mut all);
+                for it in all {
+                    let format = it["format"].as_str().unwrap_or_default();
+                    let is_read = it != Value::Bool(true)
+                        && !it["type"].is_array()
+                        && !format.contains("int");
+                    assert!(is_read, "{}: {it}", tool.name());
+                }
+            }
+        }
+        let mut schema = json!({ "type": ["string", "null"], "description": "Why", "maxLength": 9, "format": "date" });
+        portable(&mut schema);
+        let expected = json!({
+            "description": "Why",
+            "anyOf": [{ "type": "string", "maxLength": 9, "format": "date" }, { "type": "null" }],
+        });
+        assert_eq!(schema, expected);
     }
 
     #[test]

@@ -120,7 +120,9 @@ fn a_list_of_nothing_says_so() {
 }
 
 #[test]
-fn an_id_is_whole_where_there_is_room() {
+fn an_id_is_its_ending_and_whole_where_its_column_was_asked_for_and_has_room() {
+    let usual = look(Some(200)).text(&View::Table(table())).expect("rows");
+    assert!(usual.contains("deadbeef") && !usual.contains(ID), "{usual}");
     let chosen = |width| Look {
         width: Some(width),
         ..of_columns(&["task", "status"])
