@@ -34,7 +34,7 @@ cargo xtask simulate [--seeds N] [--from N] [--seconds N]
                             run whole installations in memory, one a seed, and check every promise after each change
 cargo xtask guards [FILTER] take away one named guard at a time, and run the simulation, which has to notice
 cargo xtask mutants [FILTER]
-                            change one decision at a time, as tests/mutants says, and run the test that has to notice
+                            build all changed decisions of tests/mutants at once, and run the test that has to notice each
 cargo xtask examples        build and test the programs in examples/, with the versions of the workspace
 cargo xtask oldest-sqlite   test the store on the oldest SQLite that a user's other crates may choose
 cargo xtask dependencies    resolve a new crate beside each of the usual database crates, and compile one of them

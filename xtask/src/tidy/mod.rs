@@ -34,7 +34,7 @@ fn check() -> Found {
     found.extend(words::check(&files)?);
     found.extend(selects::check(&files)?);
     found.extend(sleeps::check(&files)?);
-    found.extend(mutants::check(&files)?);
+    found.extend(mutants::check()?);
     found.extend(blocks::check(&files)?);
     found.extend(circles::check(&files)?);
     found.extend(glossary::check(&files)?);
