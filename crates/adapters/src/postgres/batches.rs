@@ -456,3 +456,39 @@ async fn load_all(database: Database, loads: Vec<Load>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Batches;
+
+    /// Bytes of the future that a call returns; the call is never made.
+    fn bytes<F: Future>(_: impl FnOnce(&'static Batches) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    fn never<T>() -> T {
+        unreachable!("no call is made")
+    }
+
+    /// Each is on the heap once a call of the store, whether it opens a connection or shares the statement of others.
+    #[test]
+    fn futures_of_the_calls_of_every_task_are_small() {
+        let found = [
+            ("commit", 5_120, bytes(|it| it.commit(never(), never()))),
+            ("load", 4_096, bytes(|it| it.load(never(), never()))),
+            (
+                "heartbeat",
+                3_840,
+                bytes(|it| it.heartbeat(never(), never(), never())),
+            ),
+        ];
+        for (what, _, bytes) in &found {
+            println!("{what:>12} {bytes:>6} bytes");
+        }
+        let large: Vec<_> = found
+            .iter()
+            .filter(|(_, most, bytes)| bytes > most)
+            .collect();
+        assert!(large.is_empty(), "larger than their bounds: {large:?}");
+    }
+}

@@ -47,7 +47,8 @@ impl Manager for Connections {
     type Error = tokio_postgres::Error;
 
     async fn create(&self) -> Result<Connection, tokio_postgres::Error> {
-        Connection::open(&self.0).await
+        // In a box: it is rare, and its future is larger than that of any statement.
+        Box::pin(Connection::open(&self.0)).await
     }
 
     async fn recycle(
@@ -97,8 +98,9 @@ impl Database {
 
     /// Borrows a connection.
     pub(super) async fn lend(&self) -> Result<Lent, Fault> {
-        // In a box: to open a connection is rare, and its future is larger than that of any statement.
-        let object = Box::pin(self.pool.get())
+        let object = self
+            .pool
+            .get()
             .await
             .map_err(|error| Fault::Unavailable(chain(&error)))?;
         Ok(Lent {
