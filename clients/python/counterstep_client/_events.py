@@ -57,7 +57,7 @@ class Lines:
 
 
 class Following:
-    """Where a stream stands, whoever reads it: what has arrived, and when it is opened again."""
+    """Where a stream stands: what has arrived, and when it is opened again."""
 
     def __init__(self, last: int, retry_for: float) -> None:
         self._last, self._retry_for = last, retry_for

@@ -1,4 +1,4 @@
-"""How long is waited for an API that does not answer, or not yet: pauses, and when to give up. Sleeps for nobody."""
+"""How long is waited for an API that does not answer, or not yet: pauses, and when to give up. Must not sleep."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class Async(WithDev):
             accepted = await client.submit(ORDER, LARGE)
             with self.assertRaises(TimeoutError):
                 await client.wait(accepted.task_id, 0.3)
-            # What is given up is closed: the loop would name a task that nobody has awaited.
+            # What is given up is closed: the loop would name a task that was never awaited.
             with self.assertRaises(asyncio.TimeoutError):
                 await asyncio.wait_for(client.wait(accepted.task_id), 0.2)
             self.assertEqual((await client.tasks.cancel(accepted.task_id))["outcome"], "undoing")
