@@ -8,20 +8,24 @@ mod roles;
 mod sweeps;
 
 pub(crate) use full_tenant::{FullTenant, PLANTED};
+use roles::differs;
 pub(crate) use roles::{assert_as_written, in_order};
+use sweeps::row_of;
 pub(crate) use sweeps::{
     Credential, all_is_on, each_route_needs_its_role, one_tenant_reaches_nothing_of_another,
 };
 
 use crate::reply::Reply;
 use crate::site::{Site, eventually};
-use counterstep_api::{AuthSettings, TrustedPeers};
+use counterstep_api::{AuthSettings, Beside, TrustedPeers, all_routes};
 use counterstep_contracts::access::{KeyView, NewKey, Role};
 use counterstep_contracts::http::{Accepted, AuditTrail, Page};
+use counterstep_contracts::operation::Access;
 use counterstep_contracts::{Host, TaskId, Tenant};
 use counterstep_kernel::access::api_keys::{self, KeySpec};
 use counterstep_kernel::ports::TaskQuery;
 use counterstep_kernel::turn::turn;
+use counterstep_operations::Running;
 use counterstep_steps::CancelToken;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -250,6 +254,43 @@ async fn a_key_of_each_role_may_use_its_routes_and_those_of_the_roles_below() {
     }
     let of_another = credential("acme", Role::Admin).await;
     assert_as_written(&each_route_needs_its_role(&site, &each, &of_another).await);
+}
+
+/// The calls come from the table; the wanted answers do not.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operation_that_is_declared_for_another_role_is_not_as_the_file_wants() {
+    let declared_for = async |access: Access| {
+        let mut operations = counterstep_operations::ALL.to_vec();
+        let pause = operations
+            .iter_mut()
+            .find(|it| it.declared.about.id == "pauseQueue");
+        pause.expect("it is declared").declared.about.access = access;
+        let operations: &'static [Running] = operations.leak();
+        let site = Site::with(|api, engine| {
+            all_is_on(api, engine);
+            api.auth = AuthSettings::Keys;
+            api.beside = Beside::default().operations(operations);
+        })
+        .await;
+        let mut each = Vec::new();
+        for role in Role::ALL {
+            let (token, _) = key(&site, "default", *role).await;
+            each.push((*role, Credential::bearer(&token)));
+        }
+        let (token, _) = key(&site, "acme", Role::Admin).await;
+        let pause = all_routes().find(|it| it.path == "/api/queues/{name}/pause");
+        let pause = pause.expect("its route");
+        row_of(&site, pause, &each, &Credential::bearer(&token)).await
+    };
+    assert!(!differs(&declared_for(Access::Installation).await));
+    for access in [
+        Access::Role(Role::Admin),
+        Access::Role(Role::Operate),
+        Access::Open,
+    ] {
+        let row = declared_for(access).await;
+        assert!(differs(&row), "{row:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -52,40 +52,56 @@ pub(crate) async fn each_route_needs_its_role(
     each: &[(Role, Credential)],
     of_another: &Credential,
 ) -> Vec<Row> {
-    let spare = "0".repeat(16);
     let mut rows = Vec::new();
     for route in all_routes() {
-        let path = route.path.replace("{id}", &spare).replace("{name}", "x");
-        let path = path.replace("{name:.+}", "x");
-        let without = site.send(site.request(route.method, &path)).await;
-        match route.role {
-            None => assert_ne!(without.status, 401, "{route:?}"),
-            Some(_) => drop(without.problem(401, "unauthenticated")),
-        }
-        let mut statuses = vec![without.status];
-        // What it answers to one who may ask is for other tests; a stream of events has no end.
-        let status =
-            async |by: &Credential| site.status(by.on(site.request(route.method, &path))).await;
-        for (role, credential) in each {
-            let status = status(credential).await;
-            statuses.push(status);
+        let row = row_of(site, route, each, of_another).await;
+        let [without, statuses @ .., another] = &row.1[..] else {
+            panic!("{row:?}");
+        };
+        assert_eq!(*without == 401, route.role.is_some(), "{route:?}");
+        for ((role, _), status) in each.iter().zip(statuses) {
             if route.role.is_some_and(|needed| *role < needed) {
-                assert_eq!(status, 403, "{role} {route:?}");
+                assert_eq!(*status, 403, "{role} {route:?}");
             } else {
-                assert!(status != 401 && status != 403, "{role} {route:?}: {status}");
+                assert!(
+                    *status != 401 && *status != 403,
+                    "{role} {route:?}: {status}"
+                );
             }
         }
-        let status = status(of_another).await;
-        statuses.push(status);
         assert_eq!(
-            status == 403,
+            *another == 403,
             route.is_of_installation,
-            "{route:?}: {status}"
+            "{route:?}: {another}"
         );
-        rows.push((format!("{} {}", route.method, route.path), statuses));
+        rows.push(row);
     }
     assert!(rows.len() > 60, "{rows:?}");
     rows
+}
+
+/// What callers of a route are answered.
+pub(crate) async fn row_of(
+    site: &Site,
+    route: RouteView,
+    each: &[(Role, Credential)],
+    of_another: &Credential,
+) -> Row {
+    let spare = "0".repeat(16);
+    let path = route.path.replace("{id}", &spare).replace("{name}", "x");
+    let path = path.replace("{name:.+}", "x");
+    let without = site.send(site.request(route.method, &path)).await;
+    let mut statuses = vec![without.status];
+    if without.status == 401 {
+        drop(without.problem(401, "unauthenticated"));
+    }
+    // What it answers to one who may ask is for other tests; a stream of events has no end.
+    let credentials = each.iter().map(|(_, credential)| credential);
+    for by in credentials.chain([of_another]) {
+        let status = site.status(by.on(site.request(route.method, &path))).await;
+        statuses.push(status);
+    }
+    (format!("{} {}", route.method, route.path), statuses)
 }
 
 async fn send(
