@@ -198,6 +198,16 @@ pub struct BulkPreview {
     pub undo: Option<BulkUndo>,
 }
 
+/// Answer of `POST /api/bulk-operations`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum BulkAnswer {
+    /// It was started.
+    Started(BulkView),
+    /// What it would be for.
+    Preview(BulkPreview),
+}
+
 /// What an operation would undo, of the tasks that were looked at for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BulkUndo {

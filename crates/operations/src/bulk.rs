@@ -1,13 +1,133 @@
-//! Operations on many tasks: which there are, one of them, and stopping it.
+//! Operations on many tasks: starting one, which there are, one of them, and stopping it. The kernel executes them.
 
-use crate::{Cx, Refused, Run};
-use counterstep_contracts::ProblemCode;
-use counterstep_contracts::bulk::BulkView;
+use crate::filters::{declared_name, failure_filter, millis};
+use crate::{Cx, Refused, Run, invalid};
+use counterstep_contracts::bulk::{
+    BulkAction, BulkAnswer, BulkFilter, BulkPreview, BulkRequest, BulkView,
+};
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::bulk::{
-    BulkId, GetBulkOperation, ListBulkOperations, StopBulkOperation,
+    BulkId, GetBulkOperation, ListBulkOperations, StartBulkOperation, StopBulkOperation,
 };
-use counterstep_kernel::bulk::{self, BulkError};
+use counterstep_contracts::{Labels, ProblemCode, SettledAs, TaskStatus};
+use counterstep_kernel::bulk::{self, BulkError, BulkSpec};
+use counterstep_kernel::dead_letters::Selection;
+
+impl Run for StartBulkOperation {
+    async fn run(cx: Cx, (): (), body: BulkRequest) -> Result<BulkAnswer, Refused> {
+        let (actor, note) = cx.decided::<Self>(&body.note, body.actor.as_deref())?;
+        let selection = selection(&cx, &body)?;
+        fits_its_action(&body)?;
+        if body.preview {
+            let found = bulk::preview(&cx.engine, body.action, &selection).await?;
+            return Ok(BulkAnswer::Preview(BulkPreview {
+                filter: body.filter,
+                ..found
+            }));
+        }
+        let spec = BulkSpec {
+            action: body.action,
+            settled: body.settled,
+            patch: body.patch,
+            from: body.from,
+            selection,
+            note,
+            actor,
+        };
+        Ok(BulkAnswer::Started(bulk::start(&cx.engine, spec).await?))
+    }
+}
+
+/// Refuses what goes with another action.
+fn fits_its_action(body: &BulkRequest) -> Result<(), Refused> {
+    match (body.action, body.settled) {
+        (BulkAction::Resolve, None) => {
+            let detail =
+                "`resolve` needs `as`: what has become of the tasks, one of done, undone, skipped";
+            return Err(invalid(detail).at("as"));
+        }
+        (BulkAction::Redrive | BulkAction::Cancel | BulkAction::RunAgain, Some(_)) => {
+            return Err(invalid("`as` goes with `resolve` only: leave it out").at("as"));
+        }
+        (BulkAction::Resolve, Some(SettledAs::Redriven)) => {
+            let detail = "`redriven` names the task that has done the work of one: resolve tasks one by one for that";
+            return Err(invalid(detail).at("as"));
+        }
+        _ => {}
+    }
+    if body.patch.is_some() && !matches!(body.action, BulkAction::Redrive | BulkAction::RunAgain) {
+        let detail = "`patch` goes with `redrive` and `run-again` only: leave it out";
+        return Err(invalid(detail).at("patch"));
+    }
+    if body.from.is_some() && body.action != BulkAction::RunAgain {
+        return Err(invalid("`from` goes with `run-again` only: leave it out").at("from"));
+    }
+    Ok(())
+}
+
+fn selection(cx: &Cx, body: &BulkRequest) -> Result<Selection, Refused> {
+    if body.group.is_none() && body.filter.is_none() {
+        let detail = "which tasks? send a `group`, a `filter`, or both; an empty filter means all that the action is for";
+        return Err(invalid(detail).at("group"));
+    }
+    if body.group.as_deref().is_some_and(|group| !is_group(group)) {
+        let detail = "a group is named by the 16 digits of its id: see /api/dead-letters/groups";
+        return Err(invalid(detail).at("group"));
+    }
+    let BulkFilter {
+        task_type,
+        status,
+        labels,
+        failure_class,
+        failure_text,
+        since,
+        until,
+    } = body.filter.clone().unwrap_or_default();
+    let action = body.action;
+    let all = TaskStatus::ALL.iter().filter(|it| action.is_for(**it));
+    if !status.iter().all(|status| action.is_for(*status)) {
+        let known: Vec<_> = all.map(|it| it.as_str()).collect();
+        let detail = format!("with `{action}`, `status` is one of {}", known.join(", "));
+        return Err(invalid(detail).at("filter.status"));
+    }
+    if status.is_empty() && action == BulkAction::RunAgain {
+        let detail = "`run-again` is for tasks that ended in the way that you say: send a `status`";
+        return Err(invalid(detail).at("filter.status"));
+    }
+    let statuses = all.filter(|it| status.is_empty() || status.contains(it));
+    let time = |name: &'static str, text: Option<String>| {
+        let time = text.map(|text| millis(name, &text)).transpose();
+        time.map_err(|refused| refused.at(format!("filter.{name}")))
+    };
+    Ok(Selection {
+        tenant: cx.caller.tenant.clone(),
+        task_type: task_type.map(|name| declared_name(&cx.engine, &name)),
+        statuses: statuses.copied().collect(),
+        labels: checked(&labels)?,
+        failure: failure_filter(failure_class.as_deref(), failure_text.as_deref())
+            .map_err(|(field, detail)| invalid(detail).at(format!("filter.{field}")))?,
+        group: body.group.clone(),
+        since: time("since", since)?,
+        until: time("until", until)?,
+    })
+}
+
+fn is_group(text: &str) -> bool {
+    text.len() == 16
+        && text
+            .bytes()
+            .all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+fn checked(labels: &Labels) -> Result<Labels, Refused> {
+    let mut known = Labels::new();
+    for (name, value) in labels.iter() {
+        known.look_for(name, value).map_err(|error| {
+            Refused::new(ProblemCode::InvalidLabel, error.to_string()).at("filter.labels")
+        })?;
+    }
+    Ok(known)
+}
 
 impl Run for ListBulkOperations {
     async fn run(cx: Cx, (): (), (): ()) -> Result<Page<BulkView>, Refused> {

@@ -175,12 +175,17 @@ async def main(program, url):
         assert shown.structured_content["would"]["path"] == "/api/queues/orders/pause", shown
         done = await session.call_tool("pauseQueue", {**pause, "confirm": shown.structured_content["confirm"]})
         print(done.structured_content["paused"]["note"])
+        cancel = {"action": "cancel", "filter": {"type": "PlaceOrder"}, "note": "a wrong price"}
+        shown = await session.call_tool("startBulkOperation", cancel)
+        assert shown.structured_content["preview"]["count"] == 0, shown
+        done = await session.call_tool("startBulkOperation", {**cancel, "confirm": shown.structured_content["confirm"]})
+        print(done.structured_content["action"], done.structured_content["note"])
 
 asyncio.run(main(*sys.argv[1:]))
 "#;
 
 #[test]
-fn the_library_of_the_protocol_reads_all_lists_and_pauses_a_queue() {
+fn the_library_of_the_protocol_reads_all_lists_and_makes_what_it_was_shown() {
     let place = Place::new();
     let served = services::dev(&place, QUICK);
     let library = target_folder().join("tools/mcp");
@@ -195,7 +200,8 @@ fn the_library_of_the_protocol_reads_all_lists_and_pauses_a_queue() {
     let ended = to_its_end_within(Duration::from_secs(120), place.path(), python);
     ended.assert_code(0);
     assert_eq!(
-        ended.stdout, "2025-11-25 counterstep True\nthe bank moves (by mcp:mcp)\n",
+        ended.stdout,
+        "2025-11-25 counterstep True\nthe bank moves (by mcp:mcp)\ncancel a wrong price (by mcp:mcp)\n",
         "{ended:#?}"
     );
 }

@@ -288,10 +288,10 @@ impl From<&Declared> for Operation {
         let reply = Reply::of(about.status, about.answers, content)
             .headers(headers)
             .links(about.links);
-        let other = declared.other.map(|(status, answers, body)| {
-            Reply::of(status, answers, Content::Json(body.into()))
-                .headers(headers)
-                .links(about.links)
+        let other = declared.other.map(|it| {
+            let reply = Reply::of(it.status, it.answers, Content::Json(it.body.into()));
+            let links = if it.is_of_its_own { &[] } else { about.links };
+            reply.headers(headers).links(links)
         });
         Self {
             path: declared.params,

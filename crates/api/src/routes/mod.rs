@@ -4,7 +4,6 @@
 mod address;
 mod answer;
 mod batch;
-mod bulk;
 mod children;
 mod described;
 mod docs;

@@ -3,8 +3,7 @@
 
 use super::described as about;
 use super::{
-    batch, bulk, docs, events, health, links, metrics, operation, result, run_again, submit, task,
-    types,
+    batch, docs, events, health, links, metrics, operation, result, run_again, submit, task, types,
 };
 use crate::app_state::Api;
 use crate::caller::Authenticated;
@@ -116,7 +115,6 @@ const BY_HAND: &[Endpoint] = endpoints! {
     Get "/api/events" READ => events::of_many, about::events::OF_MANY;
     Get "/api/tasks/{id}/events" READ => events::of_task, about::events::OF_TASK;
     Post "/api/tasks/{id}/run-again" OPERATE => run_again::post, about::run_again::RUN_AGAIN;
-    Post "/api/bulk-operations" OPERATE => bulk::post, about::bulk::START;
     // Before the addresses whose names they could be taken for.
     Post "/api/tasks/{id}/result/{name}/link" READ => links::post, about::links::MAKE;
     Post "/api/tasks/{id}/result/{name}/{index}/link" READ => links::post, about::links::MAKE_OF_LIST;

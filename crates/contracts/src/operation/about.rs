@@ -32,8 +32,17 @@ pub struct About {
     pub links: &'static [Link],
     /// The command that asks for it, where moves or pages show one.
     pub command: Option<Command>,
-    /// The address, of what its own names, that shows before it what it would do or change.
-    pub preview: Option<&'static str>,
+    /// What shows before it what it would do or change.
+    pub preview: Option<Preview>,
+}
+
+/// What shows before an operation what it would do or change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preview {
+    /// This address, of what its own names.
+    At(&'static str),
+    /// The operation itself, with this field set: it changes nothing then.
+    Flag(&'static str),
 }
 
 impl About {
@@ -135,7 +144,16 @@ impl About {
     #[must_use]
     pub const fn preview(self, path: &'static str) -> Self {
         Self {
-            preview: Some(path),
+            preview: Some(Preview::At(path)),
+            ..self
+        }
+    }
+
+    /// With this field set it changes nothing, and shows what it would do.
+    #[must_use]
+    pub const fn preview_by(self, field: &'static str) -> Self {
+        Self {
+            preview: Some(Preview::Flag(field)),
             ..self
         }
     }

@@ -1,10 +1,13 @@
-//! Operations on many tasks: which there are, one of them, and stopping it.
+//! Operations on many tasks: starting one, which there are, one of them, and stopping it.
 
-use super::examples::{CHANGED, GROUP, MADE, OTHER};
+use super::dead_letters::group;
+use super::examples::{CHANGED, GROUP, MADE, OTHER, TASK};
 use super::shown::{Cell, Shown, Table, View};
-use super::{About, Access, Chapter, Operation, Param, text_target};
+use super::{About, Access, Chapter, Link, Operation, OtherAnswer, Param, schema, text_target};
 use crate::access::Role;
-use crate::bulk::{BulkAction, BulkFilter, BulkStatus, BulkView};
+use crate::bulk::{
+    BulkAction, BulkAnswer, BulkFilter, BulkPreview, BulkRequest, BulkStatus, BulkView,
+};
 use crate::http::Page;
 use crate::{ProblemCode, TaskStatus};
 use serde_json::json;
@@ -23,6 +26,9 @@ text_target!(
     }
 );
 
+/// Do the same with many tasks, or show with which.
+#[derive(Debug)]
+pub struct StartBulkOperation;
 /// List operations on many tasks.
 #[derive(Debug)]
 pub struct ListBulkOperations;
@@ -32,6 +38,80 @@ pub struct GetBulkOperation;
 /// Stop an operation on many tasks.
 #[derive(Debug)]
 pub struct StopBulkOperation;
+
+const LINKS: &[Link] = &[
+    Link {
+        operation: "getBulkOperation",
+        parameter: "bulk_id",
+        value: "$response.body#/id",
+    },
+    Link {
+        operation: "stopBulkOperation",
+        parameter: "bulk_id",
+        value: "$response.body#/id",
+    },
+];
+
+impl Operation for StartBulkOperation {
+    type Target = ();
+    type Input = BulkRequest;
+    type Output = BulkAnswer;
+    const ABOUT: About = About::post(
+        "startBulkOperation",
+        "/api/bulk-operations",
+        Access::Role(Role::Operate),
+    )
+    .summary(
+        Chapter::Deciding,
+        "Redrive, resolve, cancel or run again many tasks",
+    )
+    .answers(202, "Started: API processes execute it")
+    .links(LINKS)
+    .problems(&[ProblemCode::InvalidLabel, ProblemCode::GroupRenamed])
+    .preview_by("preview");
+    const OTHER: Option<OtherAnswer<BulkAnswer>> = Some(OtherAnswer {
+        status: 200,
+        answers: "With `preview`: which tasks it would be for; nothing has changed",
+        is_it: |answer| matches!(answer, BulkAnswer::Preview(_)),
+        example: || BulkAnswer::Preview(preview()),
+        schemas: Some([schema::<BulkView>, schema::<BulkPreview>]),
+    });
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(answered));
+
+    fn example() -> (BulkRequest, BulkAnswer) {
+        let request = BulkRequest {
+            action: BulkAction::Redrive,
+            settled: None,
+            patch: None,
+            from: None,
+            group: Some(GROUP.to_owned()),
+            filter: Some(of_type()),
+            note: "the bank is back".to_owned(),
+            actor: Some("kim".to_owned()),
+            preview: false,
+        };
+        (request, BulkAnswer::Started(bulk()))
+    }
+}
+
+fn of_type() -> BulkFilter {
+    BulkFilter {
+        task_type: Some("BookSeat".to_owned()),
+        ..BulkFilter::default()
+    }
+}
+
+fn preview() -> BulkPreview {
+    BulkPreview {
+        count: 4812,
+        complete: true,
+        tasks: vec![TASK],
+        group: Some(GROUP.to_owned()),
+        filter: Some(of_type()),
+        causes: vec![group()],
+        undo: None,
+    }
+}
 
 impl Operation for ListBulkOperations {
     type Target = ();
@@ -134,13 +214,52 @@ pub fn bulk() -> BulkView {
 }
 
 /// How an operation stands, and the first failures.
-#[must_use]
-pub fn shown(view: &BulkView) -> View {
+fn shown(view: &BulkView) -> View {
     let progress = progress(view);
     let of_all = format!("{} {} {}: {progress}", view.id, view.action, view.status);
     let failed = view.failures.iter();
     let failed = failed.map(|it| format!("  {}: {}", it.task_id, it.reason).into());
     View::Lines([of_all.into()].into_iter().chain(failed).collect())
+}
+
+/// What was started, or which tasks it would be for.
+#[must_use]
+pub fn answered(answer: &BulkAnswer) -> View {
+    match answer {
+        BulkAnswer::Started(view) => shown(view),
+        BulkAnswer::Preview(found) => would_be_for(found),
+    }
+}
+
+/// Which tasks an operation would be for.
+fn would_be_for(found: &BulkPreview) -> View {
+    let at_least = if found.complete { "" } else { "at least " };
+    let mut lines = vec![format!(
+        "{at_least}{} tasks; nothing was changed",
+        found.count
+    )];
+    lines.extend(found.group.iter().map(|group| format!("group: {group}")));
+    lines.extend(found.filter.as_ref().map(|filter| {
+        // A filter is texts, times and labels: there is none that has no form as JSON.
+        format!(
+            "filter: {}",
+            serde_json::to_string(filter).unwrap_or_default()
+        )
+    }));
+    let causes = found.causes.iter();
+    lines.extend(causes.map(|it| {
+        format!(
+            "cause of {}: {}, {}: {}",
+            it.count, it.task_type, it.cause, it.text
+        )
+    }));
+    if let Some(undo) = &found.undo {
+        lines.push(format!("would be undone, of {} tasks:", undo.tasks));
+        let steps = undo.steps.iter();
+        lines.extend(steps.map(|it| format!("  {} of {}: {}", it.step, it.task_type, it.tasks)));
+    }
+    lines.extend(found.tasks.iter().map(ToString::to_string));
+    View::Lines(lines.into_iter().map(Cell::from).collect())
 }
 
 fn progress(view: &BulkView) -> String {

@@ -27,7 +27,7 @@ pub mod tasks;
 pub mod webhooks;
 pub mod workers;
 
-pub use about::About;
+pub use about::{About, Preview};
 pub use command::{Command, Flag, Takes};
 pub use query::{Cursor, Limit, QueryParam, Time};
 pub use route::{Access, Chapter, Link, Param, TASK_LINKS, Verb};
@@ -82,6 +82,21 @@ pub struct OtherAnswer<T> {
     pub is_it: fn(&T) -> bool,
     /// Such an output.
     pub example: fn() -> T,
+    /// Where the two are of different types: the schema of the usual one, and that of this one.
+    pub schemas: Option<[SchemaFn; 2]>,
+}
+
+/// What an operation may answer with another status, without its type.
+#[derive(Debug, Clone, Copy)]
+pub struct OtherReply {
+    /// The status.
+    pub status: u16,
+    /// What is so then.
+    pub answers: &'static str,
+    /// The value.
+    pub body: Body,
+    /// Whether it is of another type, whose fields lead nowhere.
+    pub is_of_its_own: bool,
 }
 
 /// A JSON value that is sent or answered.
@@ -106,8 +121,8 @@ pub struct Declared {
     pub query: Option<fn() -> Vec<QueryParam>>,
     /// What it answers; `None`: no body.
     pub output: Option<Body>,
-    /// What it may answer with another status: the status, what is so then, and the value.
-    pub other: Option<(u16, &'static str, Body)>,
+    /// What it may answer with another status.
+    pub other: Option<OtherReply>,
     /// Whether its answers name the address of what it has made.
     pub is_located: fn() -> bool,
     /// Refuses segments of its path that have another form than its target.
@@ -145,8 +160,16 @@ impl Declared {
         let about = O::ABOUT;
         let (takes, answers) = (size_of::<O::Input>() > 0, size_of::<O::Output>() > 0);
         about.check(O::Target::PARAMS.len(), takes, answers);
+        let of_both = match &O::OTHER {
+            Some(it) => it.schemas,
+            None => None,
+        };
+        let [usual, other] = match of_both {
+            Some(schemas) => schemas,
+            None => [schema::<O::Output> as SchemaFn; 2],
+        };
         let output = Body {
-            schema: schema::<O::Output>,
+            schema: usual,
             example: || value(&O::example().1),
         };
         let other = match &O::OTHER {
@@ -156,10 +179,15 @@ impl Declared {
                     "another answer of an operation has an output and another status of success"
                 );
                 let body = Body {
-                    schema: schema::<O::Output>,
+                    schema: other,
                     example: || O::OTHER.map_or(Value::Null, |it| value(&(it.example)())),
                 };
-                Some((it.status, it.answers, body))
+                Some(OtherReply {
+                    status: it.status,
+                    answers: it.answers,
+                    body,
+                    is_of_its_own: of_both.is_some(),
+                })
             }
             None => None,
         };
@@ -258,6 +286,7 @@ macro_rules! operations {
             $crate::operation::dead_letters::ListDeadLetters,
             $crate::operation::dead_letters::GroupDeadLetters,
             $crate::operation::bulk::ListBulkOperations,
+            $crate::operation::bulk::StartBulkOperation,
             $crate::operation::bulk::GetBulkOperation,
             $crate::operation::bulk::StopBulkOperation,
             $crate::operation::workers::ListWorkers,
@@ -342,7 +371,7 @@ mod tests {
     #[test]
     fn each_example_of_a_body_is_an_object() {
         for it in ALL {
-            let other = it.other.as_ref().map(|(_, _, body)| body);
+            let other = it.other.as_ref().map(|other| &other.body);
             for body in it.input.iter().chain(&it.output).chain(other) {
                 assert!((body.example)().is_object(), "{}", it.about.id);
             }

@@ -202,6 +202,7 @@ impl Operation for PutSchedule {
         answers: "The schedule is made",
         is_it: |set| set.is_new,
         example: || set(true),
+        schemas: None,
     });
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(|set| shown(&set.schedule)));
 

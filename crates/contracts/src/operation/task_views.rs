@@ -54,7 +54,8 @@ impl Operation for GetAudit {
     const ABOUT: About = About::get("getAudit", "/api/tasks/{id}/audit", READ)
         .summary(Chapter::Tasks, "Show everything that happened to a task")
         .answers(200, "Entries and attempts, in order")
-        .problems(NO_SUCH_TASK);
+        .problems(NO_SUCH_TASK)
+        .command(["tasks", "audit"], &[]);
 
     fn example() -> ((), AuditTrail) {
         let started = AuditView {
@@ -88,7 +89,8 @@ impl Operation for GetUndoPlan {
     const ABOUT: About = About::get("getUndoPlan", "/api/tasks/{id}/plan", READ)
         .summary(Chapter::Tasks, "Show what an undo of a task would do now")
         .answers(200, "The undos, stage by stage")
-        .problems(NO_SUCH_TASK);
+        .problems(NO_SUCH_TASK)
+        .command(["tasks", "plan"], &[]);
 
     fn example() -> ((), UndoPlan) {
         let upload = PlannedUndo {
@@ -131,7 +133,8 @@ impl Operation for ExplainTask {
             "Show what a task waits for, and what an operator can do",
         )
         .answers(200, "The reasons, what matters most first")
-        .problems(NO_SUCH_TASK);
+        .problems(NO_SUCH_TASK)
+        .command(["tasks", "why"], &[]);
 
     fn example() -> ((), Why) {
         let parked = WhyReason {
@@ -185,7 +188,8 @@ impl Operation for GetDeadLetter {
             ProblemCode::MalformedParameter,
             ProblemCode::NoSuchTask,
             ProblemCode::NotParked,
-        ]);
+        ])
+        .command(["dead-letters", "show"], &[]);
 
     fn example() -> ((), DeadLetterView) {
         let charge = StepView {

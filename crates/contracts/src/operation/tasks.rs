@@ -93,6 +93,7 @@ impl Operation for CancelTask {
             outcome: CancelOutcome::AlreadyCancelled,
             will_undo: Vec::new(),
         },
+        schemas: None,
     });
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(cancelled));
 

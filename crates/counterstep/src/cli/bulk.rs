@@ -4,11 +4,10 @@ use super::edit::SetArgs;
 use super::operator::Signed;
 use super::output::{OutputArgs, print};
 use super::remote::{Remote, runtime};
+use super::types;
 use super::which::WhichArgs;
-use counterstep_contracts::bulk::{BulkAction, BulkPreview, BulkRequest, BulkView};
-use counterstep_contracts::operation::Verb;
-use counterstep_contracts::operation::bulk::shown;
-use counterstep_kernel::audit::one_line;
+use counterstep_contracts::bulk::{BulkAction, BulkAnswer, BulkRequest};
+use counterstep_contracts::operation::bulk::{StartBulkOperation, answered};
 use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
 
@@ -71,45 +70,20 @@ async fn run(remote: &Remote, args: &BulkArgs) -> Result<String, Exit> {
     start(remote, &args.out, body).await
 }
 
-/// Starts an operation, or counts what it would be for.
+/// Starts an operation, or shows which tasks it would be for.
 pub(super) async fn start(
     remote: &Remote,
     out: &OutputArgs,
     body: BulkRequest,
 ) -> Result<String, Exit> {
-    let sent = serde_json::to_value(&body).map_err(Exit::failed)?;
-    let (path, sent) = ("/api/bulk-operations", Some(&sent));
-    if body.preview {
-        let found: BulkPreview = remote.send(Verb::Post, path, sent).await?;
-        return out.show_text(&found, |found, _| preview(found));
+    let task_type = body.filter.as_ref().and_then(|it| it.task_type.clone());
+    let answer = remote.call::<StartBulkOperation>((), body).await?;
+    let count = match &answer {
+        BulkAnswer::Preview(found) => Some(found.count),
+        BulkAnswer::Started(view) => view.left,
+    };
+    if let Some(name) = task_type.filter(|_| count == Some(0)) {
+        types::tell_unknown(remote, &name).await;
     }
-    let started: BulkView = remote.send(Verb::Post, path, sent).await?;
-    out.show(&started, shown)
-}
-
-fn preview(found: &BulkPreview) -> String {
-    let at_least = if found.complete { "" } else { "at least " };
-    let mut text = format!("{at_least}{} tasks; nothing was changed\n", found.count);
-    if let Some(group) = &found.group {
-        text += &format!("group: {group}\n");
-    }
-    if let Some(filter) = &found.filter {
-        // A filter is texts, times and labels: there is none that has no form as JSON.
-        let filter = serde_json::to_string(filter).unwrap_or_default();
-        text += &format!("filter: {}\n", one_line(&filter));
-    }
-    for it in &found.causes {
-        let cause = one_line(&format!("{}, {}: {}", it.task_type, it.cause, it.text));
-        text += &format!("cause of {}: {cause}\n", it.count);
-    }
-    if let Some(undo) = &found.undo {
-        text += &format!("would be undone, of {} tasks:\n", undo.tasks);
-        for it in &undo.steps {
-            text += &format!("  {} of {}: {}\n", it.step, it.task_type, it.tasks);
-        }
-    }
-    for task in &found.tasks {
-        text += &format!("{task}\n");
-    }
-    text
+    out.show(&answer, answered)
 }

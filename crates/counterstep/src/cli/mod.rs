@@ -4,6 +4,7 @@ mod audit;
 mod bulk;
 mod check_deploy;
 mod complete;
+mod dead_letter;
 mod dead_letters;
 mod demo;
 mod deploy;
@@ -25,6 +26,7 @@ mod new;
 mod operator;
 mod output;
 mod payload_keys;
+mod printers;
 mod profile;
 mod proposal;
 mod remote;
@@ -226,7 +228,7 @@ pub(crate) fn run(
     if let Some(ended) = own.run(&matches) {
         return exit::report(program, ended);
     }
-    if let Some(ended) = derived::run(&operations, &matches) {
+    if let Some(ended) = derived::run(&operations, &matches, program) {
         return exit::report(program, ended);
     }
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
@@ -256,7 +258,7 @@ pub(crate) fn run(
         Command::Settings(args) => settings::main(args),
         Command::Profile(args) => profile::main(args),
         Command::Describe(args) => describe::main(&registry, args),
-        Command::Tasks(args) => tasks::main(args, program),
+        Command::Tasks(args) => tasks::main(args),
         Command::DeadLetters(args) => dead_letters::main(args),
         Command::Bulk(args) => bulk::main(args),
         Command::Types(args) => types::main(args),

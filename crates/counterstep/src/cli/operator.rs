@@ -1,30 +1,12 @@
-//! `counterstep tasks plan | why`: what an undo would do, and what a task waits for; and who decides about many tasks.
+//! What an undo would do, and what a task waits for, as people read it; and who decides about many tasks.
 
-use super::output::OutputArgs;
 use super::proposal::Caller;
-use super::remote::Remote;
 use super::table::Look;
-use super::task_ids::{self, Named};
 use super::times::shown;
 use counterstep_contracts::SettledAs;
+use counterstep_contracts::children::ParentView;
 use counterstep_contracts::operation::shown::{Cell, Table};
-use counterstep_contracts::operation::task_views::{ExplainTask, GetUndoPlan};
 use counterstep_contracts::operator::{PlannedUndo, UndoPlan, Why};
-use counterstep_node::Exit;
-
-#[derive(Debug, Clone, clap::Subcommand)]
-pub(super) enum OperatorCommand {
-    /// Show the plan of an undo: what it would do now, in order
-    Plan {
-        #[arg(help = task_ids::ABOUT)]
-        id: Named,
-    },
-    /// Show what a task is waiting for, and what can be done about it
-    Why {
-        #[arg(help = task_ids::ABOUT)]
-        id: Named,
-    },
-}
 
 /// Who decides, and why. Both go into the audit.
 #[derive(Debug, Clone, clap::Args)]
@@ -76,25 +58,7 @@ impl From<Settled> for SettledAs {
     }
 }
 
-pub(super) async fn run(
-    remote: &Remote,
-    command: &OperatorCommand,
-    out: &OutputArgs,
-    caller: &Caller,
-) -> Result<String, Exit> {
-    Ok(match command {
-        OperatorCommand::Plan { id } => {
-            let found = remote.call::<GetUndoPlan>(id.id(remote).await?, ()).await?;
-            out.show_text(&found, plan)?
-        }
-        OperatorCommand::Why { id } => {
-            let found = remote.call::<ExplainTask>(id.id(remote).await?, ()).await?;
-            out.show_text(&found, |found, _| why(found, caller))?
-        }
-    })
-}
-
-fn plan(plan: &UndoPlan, look: &Look) -> String {
+pub(super) fn plan(plan: &UndoPlan, look: &Look) -> String {
     let stages = plan.stages.iter().enumerate();
     let undone = stages.flat_map(|(at, stage)| {
         let row = move |step: &PlannedUndo| {
@@ -135,11 +99,21 @@ fn plan(plan: &UndoPlan, look: &Look) -> String {
     format!("{task} {status}: undone {when}\n{}", look.plain(&table))
 }
 
-fn why(why: &Why, caller: &Caller) -> String {
+/// Who has submitted a task that no client has.
+pub(super) fn parent(parent: ParentView) -> String {
+    let ParentView {
+        task_id,
+        step,
+        place,
+    } = parent;
+    format!("submitted by: {task_id}, step {step}, place {place}\n")
+}
+
+pub(super) fn why(why: &Why, caller: &Caller) -> String {
     let mut text = format!("{} {}\n", why.task_id, why.status);
     text.extend(
         why.parent
-            .map(|parent| format!("  {}", super::tasks::parent(parent))),
+            .map(|parent| format!("  {}", self::parent(parent))),
     );
     for reason in &why.because {
         let until = reason

@@ -172,14 +172,24 @@ fn end_line(out: &mut String, depth: usize) {
 /// The fields of answers that are lists of the items that a person asks for.
 const LISTS: [&str; 5] = ["items", "entries", "groups", "workers", "lines"];
 
+fn items_of(answer: &Value) -> Option<&Vec<Value>> {
+    let mut lists = LISTS.iter().filter_map(|list| answer.get(list));
+    lists.find_map(Value::as_array)
+}
+
+/// Whether an answer is a list without an item.
+pub(super) fn is_empty(answer: &[u8]) -> bool {
+    let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
+    items_of(&answer).is_some_and(Vec::is_empty)
+}
+
 /// The items of a list, a line each; another value on one line. Where a list goes on is for people, and so not among the items.
 fn lines<T: Serialize>(value: &T) -> Result<String, Exit> {
     let value = serde_json::to_value(value).map_err(Exit::failed)?;
     if let Some(cursor) = value.get("next_cursor").and_then(Value::as_str) {
         let _ = writeln!(std::io::stderr(), "more: --cursor {cursor}");
     }
-    let mut lists = LISTS.iter().filter_map(|list| value.get(list));
-    let items = lists.find_map(Value::as_array);
+    let items = items_of(&value);
     let items = items.map_or_else(|| std::slice::from_ref(&value), Vec::as_slice);
     Ok(items.iter().map(|item| format!("{item}\n")).collect())
 }

@@ -262,7 +262,7 @@ mod tests {
         }
     }
 
-    /// Tests have no terminal: nobody could answer.
+    /// Tests have no terminal, and so no answer.
     #[tokio::test]
     async fn what_changes_a_task_takes_a_part_of_its_id_with_a_confirmation_only() {
         for (yes, is_taken) in [(true, true), (false, false)] {

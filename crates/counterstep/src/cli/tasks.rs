@@ -1,25 +1,20 @@
-//! `counterstep tasks …`: what an operator asks of running services. Decisions about parked tasks
-//! are in `operator`.
+//! `counterstep tasks …`: what an operator asks of running services, beside what follows from declarations.
 
 use super::derived;
 use super::log::LogArgs;
-use super::operator::{self, OperatorCommand};
+use super::operator::parent;
 use super::output::{OutputArgs, print};
-use super::proposal::Caller;
 use super::remote::{Remote, runtime};
 use super::submit::{self, DownloadArgs, SubmitArgs};
 use super::table::Look;
 use super::task_ids::{self, Named};
-use super::trail;
-use counterstep_contracts::children::ParentView;
 use counterstep_contracts::http::{StepProgress, StepView, TaskView};
 use counterstep_contracts::operation::Declared;
-use counterstep_contracts::operation::shown::{Cell, Table, View, labels};
-use counterstep_contracts::operation::task_views::GetAudit;
+use counterstep_contracts::operation::shown::{Cell, Table, labels};
 use counterstep_contracts::operation::webhooks::{ListWebhooks, SendWebhook};
 use counterstep_kernel::audit::one_line;
+use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
-use counterstep_node::{Exit, Layers};
 
 /// Flags of `tasks`.
 #[derive(Debug, Clone, clap::Args)]
@@ -58,11 +53,6 @@ enum TasksCommand {
         #[arg(help = task_ids::ABOUT)]
         id: Named,
     },
-    /// Show everything that happened to a task
-    Audit {
-        #[arg(help = task_ids::ABOUT)]
-        id: Named,
-    },
     /// Show what the steps of a task have logged
     Log(LogArgs),
     /// List a task's webhooks, or send one of them again
@@ -75,16 +65,13 @@ enum TasksCommand {
         #[arg(long, requires = "send", help = task_ids::YES)]
         yes: bool,
     },
-    #[command(flatten)]
-    Operator(OperatorCommand),
 }
 
-pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
+pub(super) fn main(args: &TasksArgs) -> Result<(), Exit> {
     let runtime = runtime()?;
-    let settings = args.api.read()?;
     let (out, is_json) = (&args.out, args.out.is_json());
     runtime.block_on(async {
-        let remote = Remote::of(&settings)?;
+        let remote = Remote::of(&args.api.read()?)?;
         let text = match &args.command {
             TasksCommand::Submit(submit) => return submit.run(&remote, is_json).await,
             TasksCommand::Watch { id } => {
@@ -118,27 +105,9 @@ pub(super) fn main(args: &TasksArgs, program: &str) -> Result<(), Exit> {
                     derived::ask(&remote, out, &send, &[&id, webhook], None).await?
                 }
             },
-            TasksCommand::Audit { id } => {
-                let trail = remote.call::<GetAudit>(id.id(&remote).await?, ()).await?;
-                out.show(&trail, |trail| View::Table(trail::rows(trail)))?
-            }
-            TasksCommand::Operator(command) => {
-                let caller = Caller::new(program, &settings.url()?, &Layers::default().url()?);
-                operator::run(&remote, command, out, &caller).await?
-            }
         };
         print(&text)
     })
-}
-
-/// Who has submitted a task that no client has.
-pub(super) fn parent(parent: ParentView) -> String {
-    let ParentView {
-        task_id,
-        step,
-        place,
-    } = parent;
-    format!("submitted by: {task_id}, step {step}, place {place}\n")
 }
 
 /// `42%`, or `17` where it is not known out of how much; and what it is at.

@@ -61,7 +61,7 @@ impl<'de> Deserialize<'de> for Key {
 }
 
 /// The known name that a misspelt one is most like, if any is like it: by the measure and the bound of `clap`.
-pub(super) fn nearest<T: AsRef<str>>(name: &str, known: impl Iterator<Item = T>) -> Option<T> {
+pub fn nearest<T: AsRef<str>>(name: &str, known: impl Iterator<Item = T>) -> Option<T> {
     let like = known.map(|known| (strsim::jaro(name, known.as_ref()), known));
     let like = like.filter(|(like, _)| *like > 0.7);
     like.max_by(|(a, _), (b, _)| a.total_cmp(b))

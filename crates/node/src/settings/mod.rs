@@ -37,6 +37,7 @@ pub use backends::{
     Database, DatabaseUse, NatsBackend, NatsLogin, ObjectBackend, RedisBackend, SecretUrl, Server,
 };
 pub use declare::Setting;
+pub use file::nearest;
 pub use flags::{SettingsArgs, SettingsFor};
 pub use groups::Group;
 pub use jwt::JwtSettings;

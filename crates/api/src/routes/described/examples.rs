@@ -1,10 +1,7 @@
 //! One example for each body. A test reads each as the type that it is an example of.
 
-use counterstep_contracts::operation::bulk::bulk as declared_bulk;
-use counterstep_contracts::operation::dead_letters::group;
 use serde_json::{Value, json};
 
-const GROUP: &str = "9f2c41d07be65a38";
 const TASK: &str = "01930d2c-6c4b-7d5e-8f00-0123456789ab";
 const MADE: &str = "2026-11-20T18:00:00.000000Z";
 const CHANGED: &str = "2026-11-20T18:00:02.000000Z";
@@ -58,24 +55,6 @@ pub(super) fn completed() -> Value {
         "steps": [step(1, "reserve", "completed", 1)],
         "response": "paid for 4A",
     })
-}
-
-pub(super) fn bulk_request() -> Value {
-    json!({
-        "action": "redrive", "group": GROUP, "filter": { "type": "BookSeat" },
-        "note": "the bank is back", "actor": "kim", "preview": false,
-    })
-}
-
-pub(super) fn bulk_preview() -> Value {
-    json!({
-        "count": 4812, "complete": true, "tasks": [TASK], "group": GROUP,
-        "filter": { "type": "BookSeat" }, "causes": [group()],
-    })
-}
-
-pub(super) fn bulk() -> Value {
-    json!(declared_bulk())
 }
 
 pub(super) fn task_types() -> Value {

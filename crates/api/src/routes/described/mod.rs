@@ -3,7 +3,6 @@
 mod examples;
 mod params;
 
-pub(super) mod bulk;
 pub(super) mod events;
 pub(super) mod links;
 pub(super) mod process;

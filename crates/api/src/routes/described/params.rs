@@ -2,8 +2,8 @@
 
 use crate::openapi::Header;
 use counterstep_contracts::TaskStatus;
+use counterstep_contracts::operation::Param;
 use counterstep_contracts::operation::query::labels_schema;
-use counterstep_contracts::operation::{Link, Param};
 use serde_json::{Value, json};
 
 /// A parameter with an example of its value.
@@ -119,16 +119,3 @@ pub(super) const PREFERENCE_APPLIED: Header = Header {
     about: "The header `Prefer` was followed",
     is_always: false,
 };
-
-/// Where an answer on what the path names leads.
-pub(super) const fn same(
-    operation: &'static str,
-    parameter: &'static str,
-    value: &'static str,
-) -> Link {
-    Link {
-        operation,
-        parameter,
-        value,
-    }
-}

@@ -5,9 +5,12 @@ mod flags;
 #[cfg(test)]
 mod tests;
 
-use super::output::{OutputArgs, print, unreadable};
+use super::output::{OutputArgs, is_empty, print, unreadable};
+use super::printers;
+use super::proposal::Caller;
 use super::remote::{Remote, runtime};
 use super::task_ids::{self, Named};
+use super::types;
 use bytes::Bytes;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, FromArgMatches};
@@ -17,8 +20,8 @@ use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::{
     BY_HAND, Command as Asks, Declared, Param, ShownFn, TASK_ID,
 };
-use counterstep_node::Exit;
 use counterstep_node::settings::{SettingsFor, commands};
+use counterstep_node::{Exit, Layers};
 use flags::Field;
 use serde_json::{Map, Value};
 
@@ -120,11 +123,15 @@ fn value_name(param: &Param) -> String {
 }
 
 /// Does what a command line asks for; `None`: it names no command of these operations.
-pub(super) fn run(operations: &[Declared], matches: &ArgMatches) -> Option<Result<(), Exit>> {
+pub(super) fn run(
+    operations: &[Declared],
+    matches: &ArgMatches,
+    program: &str,
+) -> Option<Result<(), Exit>> {
     let (it, given) = find(operations, matches)?;
     let of_group = matches.subcommand().map(|(_, of_group)| of_group);
     let flags = of_group.map_or(Ok(()), none_of_its_own);
-    Some(flags.and_then(|()| run_one(it, given)))
+    Some(flags.and_then(|()| run_one(it, given, program)))
 }
 
 /// A group that is a command has flags of its own, which mean nothing to the commands in it.
@@ -156,15 +163,22 @@ fn find<'a>(
     Some((operations.iter().chain(BY_HAND).find(is_it)?, given))
 }
 
-fn run_one(it: &Declared, given: &ArgMatches) -> Result<(), Exit> {
+fn run_one(it: &Declared, given: &ArgMatches, program: &str) -> Result<(), Exit> {
     let Group { api, out } = Group::from_arg_matches(given).map_err(Exit::usage)?;
     let (mut named, mut body) = asked(it, given)?;
     let runtime = runtime()?;
     runtime.block_on(async {
-        let remote = Remote::of(&api.read()?)?;
+        let settings = api.read()?;
+        let remote = Remote::of(&settings)?;
         find_tasks(&remote, it, given, &mut named, body.as_mut()).await?;
         let named: Vec<_> = named.iter().map(String::as_str).collect();
-        print(&ask(&remote, &out, it, &named, body.as_ref()).await?)
+        let body = body.as_ref();
+        let Some(printer) = printers::of(it.about.id).filter(|_| !out.is_json()) else {
+            return print(&ask(&remote, &out, it, &named, body).await?);
+        };
+        let answer = answered(&remote, it, &named, body).await?;
+        let caller = Caller::new(program, &settings.url()?, &Layers::default().url()?);
+        print(&printer(&answer, &out.look(), &caller)?)
     })
 }
 
@@ -247,9 +261,25 @@ pub(super) async fn ask(
     named: &[&str],
     body: Option<&Value>,
 ) -> Result<String, Exit> {
+    let answer = answered(remote, it, named, body).await?;
+    printed(out, it, body, &answer)
+}
+
+/// The whole answer. Where nothing was found of a type, people are told of a type that is unknown.
+async fn answered(
+    remote: &Remote,
+    it: &Declared,
+    named: &[&str],
+    body: Option<&Value>,
+) -> Result<Bytes, Exit> {
     let answer = remote.ask(&it.about, named, body).await?;
     let answer = filled(remote, it, named, body, answer).await?;
-    printed(out, it, body, &answer)
+    let query = body.filter(|_| it.query.is_some());
+    let task_type = query.and_then(|query| query["type"].as_str());
+    if let Some(name) = task_type.filter(|_| is_empty(&answer)) {
+        types::tell_unknown(remote, name).await;
+    }
+    Ok(answer)
 }
 
 /// The same answer, or the pages behind it too. Where a list has to look for what fits, it goes on until the page is full; the

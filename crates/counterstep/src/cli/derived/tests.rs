@@ -375,7 +375,7 @@ async fn whole_ids_are_sent_in_place_of_their_parts_once_they_are_confirmed() {
     let (mut named, _) = asked(it, given).expect("it is well formed");
     let (url, serving) = scripted(script());
     let refused = find_tasks(&Remote::at(&url), it, given, &mut named, None).await;
-    let refused = refused.expect_err("nobody could confirm it").message;
+    let refused = refused.expect_err("no confirmation").message;
     assert!(
         refused.contains(TASK) && refused.contains("--yes"),
         "{refused}"
@@ -389,7 +389,7 @@ fn a_flag_of_a_group_that_is_a_command_is_refused_before_another_command() {
         "workers", "--state", "lost", "pause", "w1", "--role", "worker", "--note", "why",
     ];
     let matches = parsed(ALL, &words).expect("clap reads it");
-    let refused = run(ALL, &matches)
+    let refused = run(ALL, &matches, "counterstep")
         .expect("its operation")
         .expect_err("a filter");
     assert!(refused.message.contains("--state"), "{}", refused.message);
@@ -405,7 +405,7 @@ fn a_flag_of_a_group_that_is_a_command_is_refused_before_another_command() {
         "why",
     ];
     let matches = parsed(ALL, &words).expect("clap reads it");
-    let refused = run(ALL, &matches)
+    let refused = run(ALL, &matches, "counterstep")
         .expect("its operation")
         .expect_err("no API");
     assert!(

@@ -44,10 +44,12 @@ impl Changes {
         let confirm = arguments.remove(CONFIRM);
         let preview = match tool.preview(arguments.clone())? {
             // What cannot be shown can still be decided: a type that this API does not know has no plan.
-            Some(path) => match remote.read_from::<Value>(&path).await {
-                Ok(shown) => shown,
-                Err(exit) => json!({ "cannot_be_shown": exit.to_string() }),
-            },
+            Some(Request { verb, path, body }) => {
+                match remote.send::<Value>(verb, &path, body.as_ref()).await {
+                    Ok(shown) => shown,
+                    Err(exit) => json!({ "cannot_be_shown": exit.to_string() }),
+                }
+            }
             None => Value::Null,
         };
         let mut request = tool.request(arguments)?;

@@ -3,7 +3,7 @@
 use counterstep_contracts::access::{CallerView, Role};
 use counterstep_contracts::commands::WHOLE_BODY;
 use counterstep_contracts::operation::query::with_query;
-use counterstep_contracts::operation::{Access, BY_HAND, Body, Declared, Verb};
+use counterstep_contracts::operation::{Access, BY_HAND, Body, Declared, Preview, Verb};
 use serde_json::{Map, Value, json};
 
 /// The argument that confirms a change.
@@ -73,6 +73,10 @@ impl Tool {
         let has_actor = match fields {
             Some(fields) => {
                 let has_actor = fields.remove(ACTOR).is_some();
+                // What shows a change is asked for before each.
+                if let Some(Preview::Flag(field)) = declared.about.preview {
+                    fields.remove(field);
+                }
                 takes.append(fields);
                 has_actor
             }
@@ -162,17 +166,30 @@ impl Tool {
         })
     }
 
-    /// The address that shows what a change would do.
+    /// What shows what a change would do.
     pub(super) fn preview(
         &self,
         mut arguments: Map<String, Value>,
-    ) -> Result<Option<String>, String> {
-        let Some(path) = self.declared.about.preview else {
-            return Ok(None);
-        };
-        let named = self.named(&mut arguments)?;
-        let named: Vec<_> = named.iter().map(String::as_str).collect();
-        Ok(Some(counterstep_contracts::commands::address(path, &named)))
+    ) -> Result<Option<Request>, String> {
+        Ok(match self.declared.about.preview {
+            None => None,
+            Some(Preview::At(path)) => {
+                let named = self.named(&mut arguments)?;
+                let named: Vec<_> = named.iter().map(String::as_str).collect();
+                Some(Request {
+                    verb: Verb::Get,
+                    path: counterstep_contracts::commands::address(path, &named),
+                    body: None,
+                })
+            }
+            Some(Preview::Flag(field)) => {
+                let mut request = self.request(arguments)?;
+                if let Some(Value::Object(body)) = &mut request.body {
+                    body.insert(field.to_owned(), Value::Bool(true));
+                }
+                Some(request)
+            }
+        })
     }
 
     /// Puts who decides into a body.
@@ -310,7 +327,9 @@ mod tests {
             let fields = fields
                 .as_ref()
                 .map_or(0, |it| it["properties"].as_object().map_or(1, Map::len));
-            let all = declared.params.len() + fields - usize::from(tool.has_actor);
+            let is_shown_by_itself = matches!(declared.about.preview, Some(Preview::Flag(_)));
+            let left_out = usize::from(tool.has_actor) + usize::from(is_shown_by_itself);
+            let all = declared.params.len() + fields - left_out;
             assert_eq!(tool.takes.len(), all, "{}", tool.name());
             assert!(!tool.takes.contains_key(CONFIRM), "{}", tool.name());
             let listed = tool.listed().to_string();
@@ -426,19 +445,22 @@ mod tests {
     }
 
     #[test]
-    fn each_preview_is_an_address_of_what_the_operation_names() {
+    fn each_preview_is_an_address_of_what_the_operation_names_or_a_flag_of_it() {
         for declared in ALL {
             let Some(preview) = declared.about.preview else {
                 continue;
             };
             let of = |path: &str| path.matches('{').count();
-            assert_eq!(
-                of(preview),
-                of(declared.about.path),
-                "{}",
-                declared.about.id
-            );
-            assert!(declared.about.changes(), "{}", declared.about.id);
+            let id = declared.about.id;
+            match preview {
+                Preview::At(path) => assert_eq!(of(path), of(declared.about.path), "{id}"),
+                Preview::Flag(field) => {
+                    let schema = declared.input.map(|it| it.whole_schema());
+                    let field = &schema.expect("an input")["properties"][field];
+                    assert_eq!(field["type"], "boolean", "{id}");
+                }
+            }
+            assert!(declared.about.changes(), "{id}");
         }
     }
 }
