@@ -9,6 +9,7 @@ mod dependencies;
 mod dist;
 mod examples;
 mod guards;
+mod index;
 mod llms;
 mod machine;
 mod mutants;
@@ -46,6 +47,7 @@ cargo xtask dist [--twice]  build the archive of a release in target/dist, with 
 cargo xtask ci              format, lints, licences, examples, the two above, and documentation
 cargo xtask size            count lines of code and of tests by crate, public items, and words of documentation
 cargo xtask llms            write llms.txt, the list of the pages for programs that read them, and all pages as llms-full.txt in target
+cargo xtask index           write docs/index-of-names.md: settings, states, codes, routes, commands, and where each is explained
 cargo xtask advisories      known vulnerabilities in dependencies (needs a network)";
 
 fn main() -> ExitCode {
@@ -71,6 +73,7 @@ fn main() -> ExitCode {
         ["ci"] => ci::run(),
         ["size"] => size::run(),
         ["llms"] => llms::run(),
+        ["index"] => index::run(),
         ["advisories"] => deny::advisories(),
         [] | ["help" | "-h" | "--help"] => {
             println!("{USAGE}");

@@ -1,5 +1,5 @@
 //! How large the repository is, counted the same way each time: for the notes that say what a change added and took away. Judges
-//! nothing.
+//! nothing: `xtask tidy` compares with `budget.toml`.
 
 use crate::tree;
 use std::collections::BTreeMap;
@@ -27,12 +27,11 @@ impl Size {
 }
 
 pub(crate) fn run() -> Result<(), String> {
-    let (mut crates, mut words): (BTreeMap<String, Size>, usize) = Default::default();
-    for file in tree::files()? {
-        if file.ends_with(".rs") {
-            let size = size_of(&tree::text(&file)?, is_test(&file));
-            crates.entry(place(&file)).or_default().add(&size);
-        } else if file.ends_with(".md") && file != "CHANGELOG.md" {
+    let files = tree::files()?;
+    let crates = by_crate(&files)?;
+    let mut words = 0;
+    for file in files {
+        if file.ends_with(".md") && file != "CHANGELOG.md" {
             words += tree::text(&file)?.split_whitespace().count();
         }
     }
@@ -48,6 +47,21 @@ pub(crate) fn run() -> Result<(), String> {
     print("all", &all);
     println!("{words} words of documentation, without the changelog");
     Ok(())
+}
+
+fn by_crate(files: &[String]) -> Result<BTreeMap<String, Size>, String> {
+    let mut crates: BTreeMap<String, Size> = BTreeMap::new();
+    for file in files.iter().filter(|file| file.ends_with(".rs")) {
+        let size = size_of(&tree::text(file)?, is_test(file));
+        crates.entry(place(file)).or_default().add(&size);
+    }
+    Ok(crates)
+}
+
+/// Lines of code of each crate, by its folder.
+pub(crate) fn code_by_crate(files: &[String]) -> Result<BTreeMap<String, usize>, String> {
+    let crates = by_crate(files)?.into_iter();
+    Ok(crates.map(|(name, size)| (name, size.code)).collect())
 }
 
 fn print(place: &str, size: &Size) {

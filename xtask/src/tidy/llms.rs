@@ -1,19 +1,23 @@
-//! The list of the pages for programs is the one of today's pages.
+//! Pages that are made of others are those of today's pages: the list for programs, and the index of names.
 
 use super::{Found, Violation};
-use crate::{llms, tree};
+use crate::{index, llms, tree};
 
 pub(super) fn check() -> Found {
-    let (made, kept) = (llms::list()?, tree::text(llms::LIST).unwrap_or_default());
+    let mut found = Vec::new();
+    found.extend(differs(llms::LIST, &llms::list()?, "llms"));
+    found.extend(differs(index::PAGE, &index::page()?, "index"));
+    Ok(found)
+}
+
+/// `command`: of xtask, which writes the file.
+fn differs(file: &str, made: &str, command: &str) -> Option<Violation> {
+    let kept = tree::text(file).unwrap_or_default();
     let same = made
         .lines()
         .zip(kept.lines())
         .take_while(|(made, kept)| made == kept);
     let at = same.count() + 1;
-    let differs = Violation::new(
-        llms::LIST,
-        at,
-        "it is not the list of today's pages: run `cargo xtask llms`",
-    );
-    Ok((made != kept).then_some(differs).into_iter().collect())
+    let text = format!("it is not what today's pages make: run `cargo xtask {command}`");
+    (made != kept).then(|| Violation::new(file, at, text))
 }

@@ -2,6 +2,7 @@
 //! the tracked files to violations; it repairs nothing.
 
 mod blocks;
+mod budget;
 mod circles;
 mod glossary;
 mod image;
@@ -41,6 +42,7 @@ fn check() -> Found {
     found.extend(image::check(&files)?);
     found.extend(llms::check()?);
     found.extend(packages::check(&files)?);
+    found.extend(budget::check(&files)?);
     Ok(found)
 }
 
