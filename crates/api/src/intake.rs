@@ -1,18 +1,17 @@
-//! A submission on its way into the engine. Owns the upload session until the request has become a
-//! task or nothing: whatever goes wrong in between, what was stored is taken away again. Must not
-//! touch the connection, so that it goes on when the client does not.
+//! A submission on its way into the engine: what of a body or a form goes into its upload session, and which refusals come of it.
+//! Must not touch the connection, so that it goes on when the client does not.
 
 use crate::form::{Form, Part, PartKind, is_json};
 use crate::long_poll::{Rests, WaitFor};
 use crate::problem::malformed;
 use crate::request_json;
 use counterstep_kernel::Engine;
-use counterstep_kernel::client::{Submission, Submitted, UploadSession};
+use counterstep_kernel::client::{self, Submission, Submitted, UploadSession};
 use counterstep_kernel::ports::ByteStream;
 use counterstep_operations::Refused;
 use counterstep_steps::TaskType;
-use futures::StreamExt;
-use futures::stream;
+use futures::future::ready;
+use futures::{FutureExt, StreamExt, stream};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::Mutex;
@@ -34,9 +33,14 @@ pub(crate) async fn of_json(
     body: Value,
     rests: Option<Rests>,
 ) -> Result<Taken, Refused> {
-    let mut session = UploadSession::begin(&engine, task_type, submission).await?;
-    let taken = session.body(body).map_err(Refused::from);
-    settle(session, taken, rests).await
+    let mut wait = None;
+    let submitted = client::take(&engine, task_type, submission, |session| {
+        wait = rests.map(|rests| rests.of(session.task_id()));
+        let taken = session.body(body).map_err(Refused::from);
+        ready(taken).boxed()
+    });
+    let submitted = submitted.await?;
+    Ok(Taken { submitted, wait })
 }
 
 /// Submits a request that is a form, as it arrives.
@@ -47,27 +51,13 @@ pub(crate) async fn of_form(
     form: Form,
     rests: Option<Rests>,
 ) -> Result<Taken, Refused> {
-    let mut session = UploadSession::begin(&engine, task_type, submission).await?;
-    let taken = take_parts(&mut session, form).await;
-    settle(session, taken, rests).await
-}
-
-/// Makes the task, or takes everything back.
-async fn settle(
-    mut session: UploadSession,
-    taken: Result<(), Refused>,
-    rests: Option<Rests>,
-) -> Result<Taken, Refused> {
-    let wait = rests.map(|rests| rests.of(session.task_id()));
-    let refused = match taken {
-        Err(refused) => refused,
-        Ok(()) => match session.submit().await {
-            Ok(submitted) => return Ok(Taken { submitted, wait }),
-            Err(error) => error.into(),
-        },
-    };
-    session.abandon(refused.detail()).await;
-    Err(refused)
+    let mut wait = None;
+    let submitted = client::take(&engine, task_type, submission, |session| {
+        wait = rests.map(|rests| rests.of(session.task_id()));
+        take_parts(session, form).boxed()
+    });
+    let submitted = submitted.await?;
+    Ok(Taken { submitted, wait })
 }
 
 async fn take_parts(session: &mut UploadSession, form: Form) -> Result<(), Refused> {

@@ -3,9 +3,9 @@
 use crate::answers::Answer;
 use counterstep_contracts::{FileName, Labels, TaskId, Tenant};
 use counterstep_kernel::Engine;
-use counterstep_kernel::client::{Submission, SubmitError, UploadSession};
+use counterstep_kernel::client::{self, Submission, SubmitError, UploadSession};
 use counterstep_steps::{DistributedTask, Registry, TaskType};
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use serde_json::Value;
 use std::fmt::Display;
 
@@ -168,15 +168,10 @@ pub async fn try_submit(engine: &Engine, form: Form) -> Result<TaskId, SubmitErr
         webhook: None,
         labels: form.labels,
     };
-    let mut session = UploadSession::begin(engine, task_type, submission).await?;
-    let submitted = match take_in(&mut session, form.fields, form.files).await {
-        Ok(()) => session.submit().await,
-        Err(refused) => Err(refused),
-    };
-    if submitted.is_err() {
-        session.abandon("the request was refused").await;
-    }
-    Ok(submitted?.answer.task_id)
+    let submitted = client::take(engine, task_type, submission, |session| {
+        take_in(session, form.fields, form.files).boxed()
+    });
+    Ok(submitted.await?.answer.task_id)
 }
 
 async fn take_in(

@@ -3,9 +3,7 @@
 use super::{ClientError, Options, Seen, Submitted};
 use counterstep_contracts::http::BatchRequest;
 use counterstep_contracts::{ProblemCode, TaskId, Tenant};
-use counterstep_kernel::client::{
-    self, BatchItem, Preparation, RunAgain, Submission, SubmitError, UploadSession,
-};
+use counterstep_kernel::client::{self, BatchItem, Preparation, RunAgain, Submission, SubmitError};
 use counterstep_kernel::ports::Signal;
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::webhooks::{WebhookUrl, Webhooks};
@@ -13,8 +11,8 @@ use counterstep_kernel::{Engine, record::load};
 use counterstep_operations::{Caller, Cx, Process, Refused, Run, no_such_task, no_such_type};
 use counterstep_steps::TaskType;
 use counterstep_steps::traces::TRACES;
-use futures::StreamExt;
-use futures::future::{Either, select};
+use futures::future::{Either, ready, select};
+use futures::{FutureExt, StreamExt};
 use serde_json::Value;
 use std::pin::pin;
 use std::sync::Arc;
@@ -149,22 +147,12 @@ impl InProcess {
                 engine.observe_answer(&task_type, error.outcome());
                 refused(error)
             };
-            let begun = UploadSession::begin(&engine, task_type, submission).await;
-            let mut session = begun.map_err(count)?;
-            let submitted = match session.body(body) {
-                Ok(()) => session.submit().await,
-                Err(error) => Err(error),
-            };
-            match submitted {
-                Ok(submitted) => {
-                    engine.observe_answer(&task_type, submitted.outcome());
-                    Ok(submitted.answer.task_id)
-                }
-                Err(error) => {
-                    session.abandon("the request was refused").await;
-                    Err(count(error))
-                }
-            }
+            let submitted = client::take(&engine, task_type, submission, |session| {
+                ready(session.body(body)).boxed()
+            });
+            let submitted = submitted.await.map_err(count)?;
+            engine.observe_answer(&task_type, submitted.outcome());
+            Ok(submitted.answer.task_id)
         };
         to_its_end(submitting.instrument(span)).await
     }

@@ -5,6 +5,7 @@ mod batch;
 mod cancel;
 mod idempotency;
 mod inline_steps;
+mod intake;
 mod prepared;
 pub mod request_edit;
 mod run_again;
@@ -17,6 +18,7 @@ pub(crate) use abandoned::{AbandonedKeys, free_keys};
 pub use batch::{BatchItem, submit_all};
 pub(crate) use cancel::cancel_for;
 pub use cancel::{Cancelled, Refusal, accept_cancel, cancel};
+pub use intake::take;
 pub use prepared::{Preparation, Prepared, prepare};
 pub(crate) use run_again::is_erased;
 #[cfg(test)]

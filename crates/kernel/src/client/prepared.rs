@@ -48,12 +48,9 @@ impl Preparation {
                 Err(error) => Err(error),
             };
             match decided {
-                Ok(Decided::Replayed(submitted)) => Ok(Self::Replayed(submitted)),
                 Ok(Decided::New(new)) => Ok(Self::New(Box::new(Prepared { session, new: *new }))),
-                Err(error) => {
-                    session.abandon("the request was refused").await;
-                    Err(error)
-                }
+                Ok(Decided::Replayed(submitted)) => Ok(Self::Replayed(submitted)),
+                Err(error) => session.unless_refused(Err(error)).await,
             }
         })
     }

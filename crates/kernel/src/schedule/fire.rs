@@ -87,32 +87,26 @@ async fn submit(
     Due { due, now, actor }: Due<'_>,
 ) -> Result<Accepted, SubmitError> {
     let mut session = UploadSession::of_schedule(engine, task_type, submission).await?;
-    if let Err(error) = session.body(row.spec.request.clone()) {
-        session.abandon("the schedule's request is none").await;
-        return Err(error);
-    }
+    let fired = fire_in(&mut session, row, Due { due, now, actor }).await;
+    session.unless_refused(fired).await
+}
+
+async fn fire_in(
+    session: &mut UploadSession,
+    row: &mut ScheduleRow,
+    Due { due, now, actor }: Due<'_>,
+) -> Result<Accepted, SubmitError> {
+    session.body(row.spec.request.clone())?;
     row.last_task = Some(session.task_id());
     row.last_fired_at = Some(now);
     row.rev = row.rev.next();
-    let write = match schedule_write(row) {
-        Ok(write) => write,
-        Err(error) => {
-            session.abandon("the schedule cannot be written").await;
-            return Err(SubmitError::Store(error));
-        }
-    };
+    let write = schedule_write(row).map_err(SubmitError::Store)?;
     session.fires(Firing {
         write,
         details: json!({ "scheduled": { "schedule": row.name, "due": due.map(rfc3339) } }),
         actor: actor.to_owned(),
     });
-    match session.submit().await {
-        Ok(submitted) => Ok(submitted.answer),
-        Err(error) => {
-            session.abandon("the schedule did not fire").await;
-            Err(error)
-        }
-    }
+    Ok(session.submit().await?.answer)
 }
 
 impl ScheduleRow {

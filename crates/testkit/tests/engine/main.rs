@@ -67,6 +67,7 @@ mod sweeps;
 mod timers;
 mod two_workers;
 mod undo;
+mod unknown_intake;
 mod upload_keys;
 mod versions;
 mod webhooks_due;

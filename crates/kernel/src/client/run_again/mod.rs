@@ -163,10 +163,7 @@ pub fn run_again(
             Err(_) => SubmissionOutcome::Refused,
         };
         engine.observe_answer(&task_type, outcome);
-        if let Err(error) = &submitted {
-            session.abandon(&error.to_string()).await;
-        }
-        submitted
+        session.unless_refused(submitted).await
     })
 }
 
