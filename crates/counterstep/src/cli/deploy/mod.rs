@@ -1,10 +1,11 @@
-//! `deploy render`: writes what the files of `deploy/` have of the program's own task types: users of NATS, triggers of the
-//! scaling, rights to its tables. Touches nothing else in them. `deploy chart` makes a Helm chart of them.
+//! `deploy render`: writes what compose file, manifests, units and rights have of the kinds of processes and of the program's own
+//! task types. Touches nothing else in them. `deploy chart` makes a Helm chart of them.
 
 mod chart;
 #[cfg(test)]
 #[path = "chart/tests.rs"]
 mod chart_tests;
+mod processes;
 pub(super) mod render;
 #[cfg(test)]
 mod tests;
@@ -27,7 +28,7 @@ pub(super) struct DeployArgs {
 
 #[derive(Debug, Clone, clap::Subcommand)]
 enum DeployCommand {
-    /// Write the queues and tables of this program into the files that deploy it
+    /// Write the processes, queues and tables of this program into the files that deploy it
     Render(RenderArgs),
     /// Write a Helm chart that is made of the Kubernetes manifests
     Chart(ChartArgs),
@@ -58,17 +59,17 @@ struct RenderArgs {
 
 pub(super) fn main(registry: &Registry, args: &DeployArgs, program: &str) -> Result<(), Exit> {
     match &args.command {
-        DeployCommand::Render(args) => write_rendered(registry, args),
+        DeployCommand::Render(args) => write_rendered(registry, args, program),
         DeployCommand::Chart(args) => write_chart(args, program),
     }
 }
 
-fn write_rendered(registry: &Registry, args: &RenderArgs) -> Result<(), Exit> {
-    let facts = Facts::of(registry, args.nats_prefix.clone());
+fn write_rendered(registry: &Registry, args: &RenderArgs, program: &str) -> Result<(), Exit> {
+    let facts = Facts::of(registry, program, args.nats_prefix.clone());
     let mut is_there = false;
     let mut differing = Vec::new();
     for path in RENDERED {
-        let file = args.folder.join(path);
+        let file = args.folder.join(path.replace("counterstep", program));
         let Some(text) = read(&file)? else {
             // One that deploys without Kubernetes has dropped that folder.
             continue;
@@ -89,9 +90,10 @@ fn write_rendered(registry: &Registry, args: &RenderArgs) -> Result<(), Exit> {
     }
     if !is_there {
         return Err(Exit::config(format_args!(
-            "the folder `{}` has none of {}: expected the files that `counterstep new` writes, in --folder",
+            "the folder `{}` has no file of {}, such as {}: expected the files that `counterstep new` writes, in --folder",
             args.folder.display(),
-            RENDERED.join(", ")
+            program,
+            RENDERED[0]
         )));
     }
     match (args.check, differing.len()) {

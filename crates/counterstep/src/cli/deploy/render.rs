@@ -1,16 +1,29 @@
 //! The parts of files in `deploy/` that follow from the task types of a program. Each stands between two marks, and what a
 //! person has changed around them stays. Must not read or write files.
 
+use super::processes;
 use counterstep_contracts::{Host, QueueName};
 use counterstep_node::nats_rights::{self, User};
 use counterstep_steps::Registry;
 
 /// The files with such parts.
-pub(in crate::cli) const RENDERED: [&str; 3] = [
+pub(in crate::cli) const RENDERED: [&str; 12] = [
+    "compose.yaml",
+    "kubernetes/api.yaml",
+    "kubernetes/reconciler.yaml",
     "kubernetes/worker-scaling.yaml",
+    "kubernetes/worker.yaml",
     "nats/accounts.conf",
     "postgres/roles.sql",
+    "systemd/counterstep-api.service",
+    "systemd/counterstep-migrate.service",
+    "systemd/counterstep-reconciler.service",
+    "systemd/counterstep-worker@.service",
+    SHIPPED_WORKER,
 ];
+
+/// Of the shipped types alone.
+const SHIPPED_WORKER: &str = "kubernetes/worker-video.yaml";
 
 /// What a part begins and ends with, behind the sign of a comment.
 const BEGIN: &str = "rendered: ";
@@ -19,6 +32,8 @@ const END: &str = "end of rendered";
 /// What the files have of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::cli) struct Facts {
+    /// Its name, which files and users of it have too.
+    pub(in crate::cli) program: String,
     /// The queues of API processes.
     pub(in crate::cli) api: Vec<QueueName>,
     /// Those of workers, each followed by its lanes.
@@ -30,9 +45,14 @@ pub(in crate::cli) struct Facts {
 }
 
 impl Facts {
-    pub(in crate::cli) fn of(registry: &Registry, nats_prefix: Option<String>) -> Self {
+    pub(in crate::cli) fn of(
+        registry: &Registry,
+        program: &str,
+        nats_prefix: Option<String>,
+    ) -> Self {
         let tables = registry.tables();
         Self {
+            program: program.to_owned(),
             api: registry.lanes(Host::Api),
             workers: registry.lanes(Host::Worker),
             tables: tables
@@ -93,6 +113,7 @@ fn mark(line: &str) -> Option<&str> {
 
 const TRIGGERS: &str = "triggers of ";
 const OTHERS: &str = "all other queues";
+const QUEUES: &str = "queues of workers but ";
 
 /// The queues that a part for triggers names.
 fn queues_apart(line: &str) -> Option<impl Iterator<Item = &str>> {
@@ -112,6 +133,12 @@ fn part_of(part: &str, facts: &Facts, old: &[&str], apart: &[&str]) -> Result<Ve
         };
         return triggers(facts, facts.workers.iter().filter(is_here), old);
     }
+    if let Some(apart) = part.strip_prefix(QUEUES) {
+        return Ok(queues(facts, apart, old));
+    }
+    if let Some(lines) = processes::part(part, &facts.program) {
+        return Ok(lines);
+    }
     Ok(match part {
         "rights of the API" => user(User::Api, facts, &facts.api),
         "rights of workers" => user(User::Worker, facts, &facts.workers),
@@ -124,6 +151,26 @@ fn part_of(part: &str, facts: &Facts, old: &[&str], apart: &[&str]) -> Result<Ve
             .collect(),
         _ => return Err(format!("unknown part `{BEGIN}{part}`")),
     })
+}
+
+/// The flag with the queues that no other worker serves. Comments of the old part stay: a chart has its marks there.
+fn queues(facts: &Facts, apart: &str, old: &[&str]) -> Vec<String> {
+    let apart: Vec<&str> = apart.split(", ").collect();
+    let is_here = |lane: &&QueueName| lane.base() == **lane && !apart.contains(&lane.0.as_str());
+    let served: Vec<_> = facts
+        .workers
+        .iter()
+        .filter(is_here)
+        .map(|it| it.0.as_str())
+        .collect();
+    let comments = old
+        .iter()
+        .map(|line| line.trim())
+        .filter(|line| line.starts_with('#'));
+    let mut lines = vec!["- --queues".to_owned()];
+    lines.extend(comments.map(str::to_owned));
+    lines.push(format!("- {}", served.join(",")));
+    lines
 }
 
 fn user(user: User, facts: &Facts, queues: &[QueueName]) -> Vec<String> {

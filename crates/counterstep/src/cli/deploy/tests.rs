@@ -13,6 +13,7 @@ fn queue(name: &str) -> QueueName {
 fn shop() -> Facts {
     let (seats, mails) = (queue("seats"), queue("mails"));
     Facts {
+        program: "counterstep".to_owned(),
         api: vec![queue("mails.api"), queue("seats.api")],
         workers: vec![
             mails.clone(),
@@ -37,7 +38,7 @@ fn file(path: &str) -> String {
 #[cfg(feature = "shipped")]
 #[test]
 fn the_files_of_this_repository_are_what_the_shipped_types_render() {
-    let facts = Facts::of(&counterstep_tasks::tasks(), None);
+    let facts = Facts::of(&counterstep_tasks::tasks(), "counterstep", None);
     for path in RENDERED {
         let wanted = render(&file(path), &facts).expect("marks");
         counterstep_testkit::golden::compare(

@@ -109,6 +109,7 @@ pub(super) fn rendered(path: &str, text: String) -> String {
     }
     let queue = QueueName(QUEUE.to_owned());
     let facts = Facts {
+        program: "counterstep".to_owned(),
         api: vec![QueueName(format!("{QUEUE}.api"))],
         workers: vec![queue.clone(), queue.backlog()],
         tables: Vec::new(),
