@@ -25,9 +25,10 @@ const OPENAPI_TYPESCRIPT: [(&str, &str); 3] = [
     ("typescript", "5.9.3"),
 ];
 
-/// What is installed with pip, each with a list of all versions: Schemathesis drives the API from its document, the next
-/// generates a client for Python from it, and the last is the protocol's own library for clients of `counterstep mcp`.
-const REQUIREMENTS: [(&str, &str); 3] = [
+/// What is installed with pip, each with a list of all versions: Schemathesis drives the API from its document, two generate
+/// clients for Python, TypeScript and Go from it, and the last is the protocol's own library for clients of `counterstep mcp`.
+const REQUIREMENTS: [(&str, &str); 4] = [
+    ("openapi-generator", "tests/openapi/openapi-generator.txt"),
     ("schemathesis", "tests/openapi/requirements.txt"),
     (
         "openapi-python-client",
@@ -49,6 +50,11 @@ const NEEDS: &[Need] = &[
         "cc",
         &["gcc", "libc6-dev"],
         "the bundled SQLite is compiled from C",
+    ),
+    need(
+        "go",
+        &["golang-go", "golang-gopkg-validator.v2-dev"],
+        "a client for Go that is generated from the document of the API makes a call",
     ),
     need(
         "unzip",

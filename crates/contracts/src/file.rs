@@ -1,7 +1,7 @@
 //! Files as values: what a client uploaded, and what lies in the object store.
 
 use crate::archive_name;
-use crate::forms::ONE_LINE;
+use crate::forms::FILE_NAME;
 use icu_normalizer::ComposingNormalizerBorrowed;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, SeqAccess, Visitor};
@@ -103,12 +103,8 @@ impl JsonSchema for FileName {
             "description": "The name of a file, without a path: at most 255 bytes of UTF-8",
             "minLength": 1,
             "maxLength": 255,
-            "allOf": [
-                { "pattern": ONE_LINE },
-                { "pattern": "^[^/\\\\]*$" },
-                { "pattern": "[^\\s]" },
-                { "not": { "pattern": "^(\\.{1,2}|[A-Za-z]:.*)$" } },
-            ],
+            "pattern": FILE_NAME,
+            "not": { "pattern": "^(\\.{1,2}|[A-Za-z]:.*)$" },
         })
     }
 }

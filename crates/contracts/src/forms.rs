@@ -11,9 +11,15 @@ pub(crate) const PERIOD: &str =
 /// An idempotency key.
 pub(crate) const KEY: &str = "^[!-~]{1,255}$";
 
+macro_rules! controls {
+    () => {
+        "\\u0000-\\u001f\\u007f-\\u009f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ufeff"
+    };
+}
+
 macro_rules! of_one_line {
     () => {
-        "[^\\u0000-\\u001f\\u007f-\\u009f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ufeff]"
+        concat!("[^", controls!(), "]")
     };
 }
 
@@ -22,6 +28,18 @@ pub(crate) const OF_ONE_LINE: &str = of_one_line!();
 
 /// A text of one line.
 pub(crate) const ONE_LINE: &str = concat!("^", of_one_line!(), "*$");
+
+/// The name of a file, without a path: of one line, and not blank. In one pattern, since generators of clients make a type of each
+/// part of an `allOf`.
+pub(crate) const FILE_NAME: &str = concat!(
+    "^[^/\\\\",
+    controls!(),
+    "]*[^\\s/\\\\",
+    controls!(),
+    "][^/\\\\",
+    controls!(),
+    "]*$"
+);
 
 /// Why a person decides so: not blank, and without control characters but line ends and tabs.
 pub(crate) const NOTE: &str = "^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f]*[^\\s\\u0000-\\u001f\\u007f-\\u009f][^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f]*$";

@@ -144,6 +144,10 @@ fn tidied(schema: &mut Schema) {
     if schema.get("items") == Some(&json!(true)) {
         schema.insert("items".to_owned(), json!({}));
     }
+    // What a field is taken for where it is missing. No generator writes an object in its language, and some fail.
+    if schema.get("default").is_some_and(Value::is_object) {
+        schema.remove("default");
+    }
     if let Some(Value::String(text)) = schema.get_mut("description") {
         let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
         *text = one_line.replace("[`", "`").replace("`]", "`");

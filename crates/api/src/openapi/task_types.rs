@@ -178,15 +178,11 @@ pub(super) fn schedule(
     }
     let is_text =
         |name: &str| json!({ "properties": { name: { "type": "string" } }, "required": [name] });
-    let is_none = |names: &[&str]| {
-        let none = names
-            .iter()
-            .map(|it| ((*it).to_owned(), json!({ "type": "null" })));
-        json!({ "properties": none.collect::<Map<_, _>>() })
-    };
+    // And not: null. Generators of clients look for a type of that name.
+    let not = |name: &str| json!({ "not": is_text(name) });
     let when = json!([
-        { "allOf": [is_text("cron"), is_none(&["run_at"])] },
-        { "allOf": [is_text("run_at"), is_none(&["cron", "zone"])] },
+        { "allOf": [is_text("cron"), not("run_at")] },
+        { "allOf": [is_text("run_at"), not("cron"), not("zone")] },
     ]);
     let spec = content["schema"].take();
     content["schema"] = json!({ "allOf": [spec, { "anyOf": of_types }, { "oneOf": when }] });
