@@ -8,6 +8,7 @@ mod deny;
 mod dependencies;
 mod dist;
 mod examples;
+mod executables;
 mod guards;
 mod index;
 mod llms;

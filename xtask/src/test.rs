@@ -1,13 +1,13 @@
 //! `cargo xtask test`: everything that the tests need, the tests, and one last line that sums them
 //! up.
 //!
-//! `cargo test` is called once for each test binary, always for the whole workspace: a smaller
-//! selection would unify features differently and build everything again.
+//! All are built by one `cargo test`, for the whole workspace: a smaller selection would unify features differently and build
+//! everything again. Then each test binary is run without cargo.
 
+use crate::executables::{self, Executable};
 use crate::tally::Tally;
 use crate::{command, dependencies, machine};
-use cargo_metadata::{MetadataCommand, TargetKind};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -29,28 +29,32 @@ const PROGRAMS: [&str; 4] = [
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Those that take longest start first; the others follow in the order of their names.
-const LONGEST: &[&str] = &["system", "macros", "tasks", "adapters"];
+const LONGEST: &[&str] = &[SYSTEM, "engine", "tasks", "adapters", "macros", "api"];
 
 /// These wait for processes, servers and files for most of their time: more of them than there are
 /// cores run at a time.
-const WAITS: [&str; 3] = [SYSTEM, "engine", "adapters"];
+const WAITS: [&str; 4] = [SYSTEM, "engine", "adapters", "api"];
 
 /// The tests over real processes.
 const SYSTEM: &str = "system";
+const UNITS: &str = "unit tests";
 const WAITING_THREADS: &str = "4";
 
 /// Runs all tests, or those with this in their names.
 pub(crate) fn run(filter: Option<&str>) -> Result<(), String> {
     machine::prepare()?;
     dependencies::fetch()?;
-    if let Err(error) = build() {
-        let failed = Tally {
-            failed: 1,
-            ..Tally::default()
-        };
-        return close(failed, Some(error));
-    }
-    let waiting = Mutex::new(runs(&names()?, filter));
+    let built = match build() {
+        Ok(built) => built,
+        Err(error) => {
+            let failed = Tally {
+                failed: 1,
+                ..Tally::default()
+            };
+            return close(failed, Some(error));
+        }
+    };
+    let waiting = Mutex::new(runs(&built, filter));
     let total = Mutex::new((Tally::default(), None));
     std::thread::scope(|scope| {
         for _ in 0..SIDE_BY_SIDE {
@@ -76,8 +80,12 @@ pub(crate) fn run(filter: Option<&str>) -> Result<(), String> {
 }
 
 /// Builds the tests, and the programs that the whole-system tests start.
-fn build() -> Result<(), String> {
-    command::run(cargo_test().args(["--no-run", "--quiet"]))?;
+fn build() -> Result<Vec<Executable>, String> {
+    let built = executables::built(cargo_test().args(["--no-run", "--quiet"]))?;
+    let built = built.ok_or("the tests cannot be built")?;
+    if built.is_empty() {
+        return Err("cargo names no test binary, and the workspace has some".to_owned());
+    }
     let mut programs = command::cargo();
     // The selection of `tests/src/program.rs`, which builds them when those tests are started by
     // hand.
@@ -92,7 +100,8 @@ fn build() -> Result<(), String> {
         SYSTEM,
     ]);
     programs.args(PROGRAMS.iter().flat_map(|name| ["--bin", *name]));
-    command::run(&mut programs)
+    command::run(&mut programs)?;
+    Ok(built)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -107,60 +116,38 @@ fn cargo_test() -> Command {
     cargo
 }
 
-/// Names of the workspace's integration tests, as cargo knows them.
-fn names() -> Result<Vec<String>, String> {
-    let mut cargo = command::cargo();
-    cargo.args(["metadata", "--no-deps", "--format-version", "1"]);
-    let metadata = MetadataCommand::parse(command::output(&mut cargo)?)
-        .map_err(|error| format!("invalid answer of `cargo metadata`: {error}"))?;
-    let targets = metadata.packages.into_iter().flat_map(|it| it.targets);
-    let mut names: Vec<String> = targets
-        .filter(|target| target.is_kind(TargetKind::Test))
-        .map(|target| target.name)
-        .collect();
-    names.sort_by_key(|name| {
-        (
-            LONGEST
-                .iter()
-                .position(|long| long == name)
-                .unwrap_or(LONGEST.len()),
-            name.clone(),
-        )
-    });
-    names.dedup();
-    if names.is_empty() {
-        Err("cargo names no integration test, and the workspace has some".to_owned())
-    } else {
-        Ok(names)
-    }
-}
-
+/// Some tests, one after the other.
 struct Run {
     title: String,
-    cargo: Command,
+    tests: Vec<Command>,
 }
 
 /// One run for each integration test, one for all unit tests, and one for the examples in the
-/// documentation.
-fn runs(names: &[String], filter: Option<&str>) -> VecDeque<Run> {
-    let run = |title: &str, select: &[&str]| {
-        let mut cargo = cargo_test();
-        cargo.args(select).args(filter);
-        Run {
-            title: title.to_owned(),
-            cargo,
+/// documentation. These come first: they ask cargo, which is free then.
+fn runs(built: &[Executable], filter: Option<&str>) -> VecDeque<Run> {
+    let mut by_name: BTreeMap<(usize, &str), Vec<Command>> = BTreeMap::new();
+    for executable in built {
+        let name = executable.test.as_deref().unwrap_or(UNITS);
+        let place = LONGEST.iter().position(|long| *long == name);
+        let mut test = executable.command();
+        test.args(filter);
+        if WAITS.contains(&name) {
+            test.env("RUST_TEST_THREADS", WAITING_THREADS);
         }
-    };
-    let tests = names.iter().map(|name| {
-        let mut run = run(name, &["--test", name]);
-        if WAITS.contains(&name.as_str()) {
-            run.cargo.env("RUST_TEST_THREADS", WAITING_THREADS);
-        }
-        run
+        let of_name = by_name.entry((place.unwrap_or(LONGEST.len()), name));
+        of_name.or_default().push(test);
+    }
+    let tests = by_name.into_iter().map(|((_, title), tests)| Run {
+        title: title.to_owned(),
+        tests,
     });
-    let units = run("unit tests", &["--lib", "--bins"]);
-    let documents = run("documentation", &["--doc"]);
-    tests.chain([units, documents]).collect()
+    let mut documents = cargo_test();
+    documents.arg("--doc").args(filter);
+    let documents = Run {
+        title: "documentation".to_owned(),
+        tests: vec![documents],
+    };
+    [documents].into_iter().chain(tests).collect()
 }
 
 impl Run {
@@ -168,9 +155,16 @@ impl Run {
     fn run(&mut self) -> (Tally, Option<String>) {
         let started = Instant::now();
         let mut tally = Tally::default();
-        let shown = command::shown(&self.cargo);
-        let mut lines = Vec::new();
-        let ended = collect(&mut self.cargo, &mut lines);
+        let (mut lines, mut failure) = (Vec::new(), None);
+        for test in &mut self.tests {
+            let shown = command::shown(test);
+            lines.push(format!("{shown}\n"));
+            match collect(test, &mut lines) {
+                Ok(true) => {}
+                Ok(false) => failure = Some(format!("{shown} failed")),
+                Err(error) => failure = Some(format!("{shown}: {error}")),
+            }
+        }
         lines.iter().for_each(|line| tally.read(line));
         let seconds = started.elapsed().as_secs();
         let mut out = std::io::stdout().lock();
@@ -179,11 +173,6 @@ impl Run {
         for line in &lines {
             let _ = out.write_all(line.as_bytes());
         }
-        let failure = match ended {
-            Ok(true) => None,
-            Ok(false) => Some(format!("{shown} failed")),
-            Err(error) => Some(format!("{shown}: {error}")),
-        };
         if failure.is_some() && tally.failed == 0 {
             // A binary died before it could count: a line without a failure would be a lie.
             tally.failed = 1;

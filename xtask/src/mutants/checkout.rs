@@ -2,11 +2,11 @@
 
 use super::patch::Binary;
 use super::switch;
+use crate::executables::{self, Executable};
 use crate::{command, tree};
-use cargo_metadata::{Message, TargetKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{BufReader, ErrorKind, Read};
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -27,12 +27,6 @@ pub(super) struct Checkout {
 
 /// Where each test binary lies.
 pub(super) struct Built(BTreeMap<Binary, Executable>);
-
-struct Executable {
-    path: PathBuf,
-    /// Where cargo would run it.
-    folder: PathBuf,
-}
 
 /// A run of tests.
 pub(super) struct Ended {
@@ -115,12 +109,7 @@ impl Checkout {
             .current_dir(&self.sources)
             .env("CARGO_TARGET_DIR", &self.built)
             .env("CARGO_PROFILE_TEST_OPT_LEVEL", "0")
-            .args([
-                "test",
-                "--no-run",
-                "--message-format",
-                "json-render-diagnostics",
-            ]);
+            .args(["test", "--no-run"]);
         for binary in binaries {
             cargo.args(["--package", &binary.package]);
             match binary.target.as_str() {
@@ -134,42 +123,17 @@ impl Checkout {
 
 impl Built {
     fn of(cargo: &mut Command, binaries: &BTreeSet<&Binary>) -> Result<Self, String> {
-        let shown = command::shown(cargo);
-        let does_not_start = |error| format!("{shown} does not start: {error}");
-        let mut child = cargo
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(does_not_start)?;
-        let mut built = BTreeMap::new();
-        let messages = child.stdout.take().map(BufReader::new);
-        for message in messages.into_iter().flat_map(Message::parse_stream) {
-            let message = message.map_err(|error| format!("invalid answer of cargo: {error}"))?;
-            if let Message::CompilerArtifact(artifact) = message
-                && let Some(path) = artifact.executable
-                && let Some(folder) = artifact.manifest_path.parent()
-            {
-                let target = artifact.target;
-                let binary = Binary {
-                    package: name(&artifact.package_id.repr),
-                    target: match target.is_kind(TargetKind::Test) {
-                        true => target.name,
-                        false => "lib".to_owned(),
-                    },
-                };
-                let (path, folder) = (path.into_std_path_buf(), folder.into());
-                built.insert(binary, Executable { path, folder });
-            }
-        }
-        let ended = child.wait().map_err(|error| error.to_string())?;
+        let built = executables::built(cargo)?.ok_or(
+            "the mutants cannot be built together: apply the patch of each that cargo names, and build it",
+        )?;
+        let built: BTreeMap<_, _> = built.into_iter().map(|it| (Binary::of(&it), it)).collect();
         let missing = binaries.iter().find(|binary| !built.contains_key(**binary));
-        match (ended.success(), missing) {
-            (true, None) => Ok(Self(built)),
-            (true, Some(binary)) => Err(format!("cargo has not built {binary:?}")),
-            (false, _) => Err(
-                "the mutants cannot be built together: apply the patch of each that cargo names, and build it".to_owned(),
-            ),
+        match missing {
+            None => Ok(Self(built)),
+            Some(binary) => Err(format!("cargo has not built {binary:?}")),
         }
     }
+
     /// Runs tests of a binary with a mutant, or with none where its name is empty, and stops them after this time.
     pub(super) fn test(
         &self,
@@ -179,10 +143,8 @@ impl Built {
         limit: Duration,
     ) -> Result<Ended, String> {
         let executable = self.0.get(binary).ok_or("it was not built")?;
-        let mut test = Command::new(&executable.path);
-        test.current_dir(&executable.folder)
-            .env("CARGO_MANIFEST_DIR", &executable.folder)
-            .env(switch::VARIABLE, mutant)
+        let mut test = executable.command();
+        test.env(switch::VARIABLE, mutant)
             .arg("--exact")
             .args(tests)
             .stdin(Stdio::null())
@@ -225,28 +187,5 @@ impl Ended {
 
     fn has(&self, line: &str) -> bool {
         self.output.lines().any(|it| it == line)
-    }
-}
-
-/// A package's name in cargo's id of it: behind the folder, where it is not the folder's own.
-fn name(id: &str) -> String {
-    let (folder, version) = id.rsplit_once('#').unwrap_or((id, ""));
-    match version.split_once('@') {
-        Some((name, _)) => name,
-        None => folder.rsplit('/').next().unwrap_or(folder),
-    }
-    .to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::name;
-
-    #[test]
-    fn a_package_is_named_by_its_id() {
-        let other = "path+file:///a/crates/kernel#counterstep-kernel@0.1.0";
-        assert_eq!(name(other), "counterstep-kernel");
-        let own = "path+file:///a/crates/counterstep#0.1.0";
-        assert_eq!(name(own), "counterstep");
     }
 }

@@ -1,5 +1,6 @@
 //! One file of `tests/mutants`: what it breaks, the test that notices, and the lines that it changes.
 
+use crate::executables::Executable;
 use crate::tree;
 
 const FOLDER: &str = "tests/mutants";
@@ -10,6 +11,16 @@ pub(super) struct Binary {
     pub(super) package: String,
     /// `lib`, or the name of an integration test.
     pub(super) target: String,
+}
+
+impl Binary {
+    pub(super) fn of(executable: &Executable) -> Self {
+        let test = executable.test.as_deref();
+        Self {
+            package: executable.package.clone(),
+            target: test.unwrap_or("lib").to_owned(),
+        }
+    }
 }
 
 /// A changed decision.
