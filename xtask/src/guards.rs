@@ -3,43 +3,256 @@
 
 use crate::{command, simulate, tree};
 
-/// Each guard, and the number in `docs/invariants.md` of what breaks without it.
-const GUARDS: [(&str, &str); 6] = [
-    ("accepted cancel", "2"),
-    ("ack behind the turn", "14"),
-    ("attempt in keys", "11"),
-    ("attempts of a lost host", "2"),
-    ("bound of recoveries", "17"),
-    ("key of no other task", "12"),
+/// A condition that keeps an invariant.
+struct Guard {
+    name: &'static str,
+    /// What goes on without it.
+    without: &'static str,
+    /// The number in `docs/invariants.md`, or the word, of what breaks then.
+    breaks: &'static str,
+    is_seen: bool,
+}
+
+/// One that was seen to be noticed.
+const fn seen(name: &'static str, without: &'static str, breaks: &'static str) -> Guard {
+    Guard {
+        name,
+        without,
+        breaks,
+        is_seen: true,
+    }
+}
+
+/// One that was not run for all seeds yet.
+const fn expected(name: &'static str, without: &'static str, breaks: &'static str) -> Guard {
+    Guard {
+        is_seen: false,
+        ..seen(name, without, breaks)
+    }
+}
+
+const GUARDS: [Guard; 24] = [
+    expected(
+        "abandoned request finds its task",
+        "a client gets no answer, and the files of its task are deleted",
+        "11",
+    ),
+    seen(
+        "accepted cancel",
+        "a step that ends completes a task whose cancel was answered with 202",
+        "2",
+    ),
+    seen(
+        "ack behind the turn",
+        "a message is settled before its task is looked at",
+        "14",
+    ),
+    seen(
+        "attempt in keys",
+        "two attempts of a step store their objects under one key",
+        "11",
+    ),
+    seen(
+        "attempts of a lost host",
+        "what an older epoch left open stays open",
+        "2",
+    ),
+    seen(
+        "bound of recoveries",
+        "a task that ends its host goes on without an end",
+        "17",
+    ),
+    expected(
+        "cancel of a running step",
+        "a running step never hears that its task is cancelled",
+        "15",
+    ),
+    expected(
+        "children undone with their parent",
+        "a parent counts as undone although its tasks have completed",
+        "3",
+    ),
+    seen(
+        "children with their parent",
+        "a step counts tasks that are not there",
+        "6",
+    ),
+    expected(
+        "condemned request",
+        "a submission keeps files that a sweep has deleted",
+        "11",
+    ),
+    expected(
+        "end of a process told to its steps",
+        "a process that is to end waits for steps that last",
+        "20",
+    ),
+    expected(
+        "epoch of a heartbeat",
+        "a host that has lost its task prolongs the lease of another one",
+        "1",
+    ),
+    expected(
+        "event until it is published",
+        "an event leaves the outbox, and the broker did not take it",
+        "14",
+    ),
+    seen(
+        "key of no other task",
+        "two requests with one key are two tasks",
+        "12",
+    ),
+    expected(
+        "lease of a permit",
+        "an attempt goes on with a permit that is another host's by now",
+        "limit",
+    ),
+    seen(
+        "lease of another host",
+        "a task is claimed while its host holds the lease",
+        "8",
+    ),
+    expected(
+        "lease that ran out",
+        "a task is taken back from a host that has prolonged its lease",
+        "8",
+    ),
+    expected(
+        "lost lease told to steps",
+        "a host goes on with a step that another one executes",
+        "8",
+    ),
+    seen(
+        "one stage at a time",
+        "all undos of a task begin at once",
+        "10",
+    ),
+    expected(
+        "own change in the journal",
+        "a change that was written, and followed by another, is decided again",
+        "15",
+    ),
+    expected(
+        "own change looked for",
+        "a change that was written is decided again",
+        "15",
+    ),
+    seen(
+        "permit given back",
+        "no permit is ever free again, and tasks wait for one",
+        "2",
+    ),
+    expected(
+        "permits of others",
+        "each process takes all permits of a limit",
+        "limit",
+    ),
+    seen(
+        "same key for each attempt",
+        "a service does for each attempt what it is to do once",
+        "16",
+    ),
+];
+
+/// What no run of seeds notices, since something else holds it too: what that is, and the tests that notice.
+const HELD: [(&str, &str, &str); 3] = [
+    (
+        "epoch of a change",
+        "its revision, which each change of the epoch raises; a journal has one row of a revision",
+        "`a_wrong_epoch_is_fenced_and_a_wrong_revision_is_stale`, of every adapter",
+    ),
+    (
+        "revision of a change",
+        "a journal has one row of a revision",
+        "`a_wrong_epoch_is_fenced_and_a_wrong_revision_is_stale`, of every adapter",
+    ),
+    (
+        "epoch of a kept result",
+        "attempts are numbered over all epochs, and a take-back ends the open one",
+        "`a_result_is_dropped_once_unless_it_is_written`",
+    ),
 ];
 
 /// Seeds within which the simulation has to notice.
 const SEEDS: &str = "2000";
 
+/// Where the page has the table.
+const PAGE: &str = "docs/invariants.md";
+const BEGIN: &str = "<!-- guards: written by `cargo xtask guards --table` -->\n";
+const END: &str = "<!-- end of guards -->\n";
+
 /// Takes away all guards, one after the other, or those with this in their names.
 pub(crate) fn run(filter: Option<&str>) -> Result<(), String> {
     let built = tree::target().join("guards");
     let mut left = Vec::new();
-    let chosen = |name: &str| filter.is_none_or(|filter| name.contains(filter));
-    for (name, expected) in GUARDS.into_iter().filter(|(name, _)| chosen(name)) {
-        let mut test = simulate::test(SEEDS);
-        test.env("CARGO_TARGET_DIR", &built)
+    let chosen = |guard: &&Guard| filter.is_none_or(|filter| guard.name.contains(filter));
+    for Guard { name, breaks, .. } in GUARDS.iter().filter(chosen) {
+        let mut test = simulate::test();
+        test.env("SIMULATE_FROM", "1")
+            .env("SIMULATE_SEEDS", SEEDS)
+            .env("CARGO_TARGET_DIR", &built)
             .env("RUSTFLAGS", "--cfg counterstep_mutants")
             .env("RUST_BACKTRACE", "0");
         let output = test.env("COUNTERSTEP_REMOVED_GUARD", name).output();
         let output = output.map_err(|error| format!("{}: {error}", command::shown(&test)))?;
         let text = String::from_utf8_lossy(&output.stderr).into_owned()
             + &String::from_utf8_lossy(&output.stdout);
-        let fate = fate(output.status.success(), &text, expected);
+        let fate = fate(output.status.success(), &text, breaks);
         println!("{name}: {fate}");
         if !fate.starts_with("noticed") {
-            left.push(name);
+            left.push(*name);
         }
     }
     match left.is_empty() {
         true => Ok(()),
         false => Err(format!("not noticed as expected: {}", left.join(", "))),
     }
+}
+
+/// The table of the page.
+fn table() -> String {
+    let mut table = "| guard | without it | the simulation notices |\n|---|---|---|\n".to_owned();
+    for Guard {
+        name,
+        without,
+        breaks,
+        is_seen,
+    } in &GUARDS
+    {
+        let seen = if *is_seen { "" } else { ", expected" };
+        table += &format!("| {name} | {without} | {breaks}{seen} |\n");
+    }
+    table += "\n| guard | what holds it too | what notices that it is gone |\n|---|---|---|\n";
+    for (name, held, noticed) in &HELD {
+        table += &format!("| {name} | {held} | {noticed} |\n");
+    }
+    table
+}
+
+/// The page around its table.
+fn parts(page: &str) -> Result<(&str, &str, &str), String> {
+    let parts = page.split_once(BEGIN).and_then(|(before, rest)| {
+        let (table, after) = rest.split_once(END)?;
+        Some((before, table, after))
+    });
+    parts.ok_or_else(|| format!("{PAGE} has no place for the table of guards"))
+}
+
+/// Writes the table into the page.
+pub(crate) fn write_table() -> Result<(), String> {
+    let page = tree::text(PAGE)?;
+    let (before, _, after) = parts(&page)?;
+    let path = tree::top().join(PAGE);
+    let written = format!("{before}{BEGIN}\n{}\n{END}{after}", table());
+    std::fs::write(&path, written).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Where the page has another table; `None`: it has this one.
+pub(crate) fn misfit() -> Result<Option<(&'static str, usize)>, String> {
+    let page = tree::text(PAGE)?;
+    let (before, written, _) = parts(&page)?;
+    let line = before.lines().count() + 1;
+    Ok((written.trim() != table().trim()).then_some((PAGE, line)))
 }
 
 /// What the run says: the first invariant that broke is the one that was expected, or not.
@@ -70,7 +283,7 @@ mod tests {
                 named.extend(names.filter_map(|it| Some(it.split_once('"')?.0.to_owned())));
             }
         }
-        let listed: BTreeSet<_> = GUARDS.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let listed: BTreeSet<_> = GUARDS.iter().map(|guard| guard.name.to_owned()).collect();
         assert_eq!(listed, named);
     }
 

@@ -33,8 +33,10 @@ cargo xtask tidy            check the rules of the house that no compiler checks
 cargo xtask chaos [--seed N] [--minutes N] [--clients N] [--program PATH]
                             run tasks on real servers while faults strike, then check every promise on every task
 cargo xtask simulate [--seeds N] [--from N] [--seconds N]
-                            run whole installations in memory, one a seed, and check every promise after each change
-cargo xtask guards [FILTER] take away one named guard at a time, and run the simulation, which has to notice
+                            run whole installations in memory, one a seed, and check every promise after each change; the
+                            seeds are those of the commit, unless one says from which on
+cargo xtask guards [FILTER] take away one named guard at a time, and run the simulation, which has to notice;
+                            --table writes their table into docs/invariants.md
 cargo xtask mutants [FILTER]
                             build all changed decisions of tests/mutants at once, and run the test that has to notice each
 cargo xtask examples        build and test the programs in examples/, with the versions of the workspace
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         ["chaos", arguments @ ..] => chaos::run(arguments),
         ["simulate", arguments @ ..] => simulate::run(arguments),
         ["tidy"] => tidy::run(),
+        ["guards", "--table"] => guards::write_table(),
         ["guards"] => guards::run(None),
         ["guards", filter] if !filter.starts_with('-') => guards::run(Some(filter)),
         ["mutants"] => mutants::run(None),

@@ -10,6 +10,7 @@ use counterstep_kernel::host::lost_hosts::earlier_losses;
 use counterstep_kernel::ports::{Find, Lost, LostOf, Observation, StoreError, TaskHead};
 use counterstep_kernel::record::load::fits;
 use counterstep_steps::cancel::CancelToken;
+use counterstep_steps::guard;
 use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
 use std::time::Duration;
@@ -183,7 +184,7 @@ async fn take_back(engine: &Engine, task: TaskId) -> Result<TakeBack, ChangeErro
     };
     let changed = engine.change(sweep, &task_type, record, |draft| {
         // Its owner is alive again, or another sweep has taken it back.
-        if !draft.record().lease_has_expired() {
+        if !guard!("lease that ran out", draft.record().lease_has_expired()) {
             return Ok(TakeBack::MovedOn);
         }
         draft.set_earlier_losses(&losses);

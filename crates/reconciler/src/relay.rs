@@ -5,6 +5,7 @@ use counterstep_kernel::Engine;
 use counterstep_kernel::change::announce::clear_outbox;
 use counterstep_kernel::ports::{OutboxOp, OutboxRow, QueueError, StoreError};
 use counterstep_steps::cancel::CancelToken;
+use counterstep_steps::guard;
 use futures::StreamExt;
 use futures::future::{BoxFuture, Either, select};
 use futures::stream;
@@ -64,6 +65,9 @@ pub fn run<'a>(
 
 async fn publish(engine: &Engine, row: OutboxRow) -> Result<i64, QueueError> {
     let queue = &engine.ports.queue;
-    queue.publish_events(row.at, &row.events).await?;
+    let published = queue.publish_events(row.at, &row.events).await;
+    if !guard!("event until it is published", published.is_ok()) {
+        published?;
+    }
     Ok(row.id)
 }

@@ -3,6 +3,7 @@
 use crate::cancel::CancelToken;
 use crate::digest::measured;
 use crate::error::{StepError, StepResult};
+use crate::guard;
 use crate::keys;
 use crate::log::TaskLog;
 use crate::ports::{ByteStream, ObjectError, Objects, Scratch};
@@ -219,6 +220,9 @@ impl StepContext {
     pub(crate) fn key_in(&self, direction: Direction) -> String {
         let Execution { task, step, .. } = &self.execution;
         match direction {
+            Direction::Forward if guard!("same key for each attempt", false) => {
+                format!("{task}:{step}:{}", self.execution.attempt)
+            }
             Direction::Forward => format!("{task}:{step}"),
             Direction::Undo => format!("{task}:{step}:undo"),
         }

@@ -42,6 +42,17 @@ pub trait Around: Debug + Send + Sync + 'static {
         self.call("load", store.load(tasks, purpose)).await
     }
 
+    /// Around a heartbeat.
+    async fn heartbeat(
+        &self,
+        store: &dyn Storage,
+        (task, epoch): (TaskId, Epoch),
+        ttl: Duration,
+    ) -> Result<Heartbeat, StoreError> {
+        self.call("heartbeat", store.heartbeat(task, epoch, ttl))
+            .await
+    }
+
     /// Around a write of documents.
     async fn put(
         &self,
@@ -96,7 +107,7 @@ impl<A: Around> Storage for Through<A> {
         ttl: Duration,
     ) -> Result<Heartbeat, StoreError> {
         self.around
-            .call("heartbeat", self.store.heartbeat(task, epoch, ttl))
+            .heartbeat(&*self.store, (task, epoch), ttl)
             .await
     }
 

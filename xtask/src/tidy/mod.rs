@@ -5,6 +5,7 @@ mod blocks;
 mod budget;
 mod circles;
 mod glossary;
+mod guards;
 mod image;
 mod kernel;
 mod layers;
@@ -39,6 +40,7 @@ fn check() -> Found {
     found.extend(blocks::check(&files)?);
     found.extend(circles::check(&files)?);
     found.extend(glossary::check(&files)?);
+    found.extend(guards::check()?);
     found.extend(image::check(&files)?);
     found.extend(llms::check()?);
     found.extend(packages::check(&files)?);

@@ -59,6 +59,9 @@ pub(super) fn write(
         documents::put(connection, write, now)?;
     }
     for child in &transition.children {
+        if guard!("children with their parent", false) {
+            break;
+        }
         write(connection, now, NEW, child)?;
     }
     user_sql::execute_all(connection, &transition.sql)
@@ -112,7 +115,7 @@ fn write_task(
         && head
             .and_then(|head| head.lease_expires_at)
             .is_some_and(|until| until > now);
-    if write.needs_expired_lease && (!owned || live) {
+    if write.needs_expired_lease && !guard!("lease that ran out", owned && !live) {
         return Err(CommitError::Stale.into());
     }
     let (lease_owner, lease_expires_at) = match &write.lease {
@@ -122,7 +125,9 @@ fn write_task(
         ),
         LeaseChange::Release => (None, None),
         // Under a lease guard the live lease is the committer's own: its epoch was compared above.
-        LeaseChange::Take { .. } if live && matches!(guard, Guard::Free { .. }) => {
+        LeaseChange::Take { .. }
+            if !guard!("lease of another host", !live) && matches!(guard, Guard::Free { .. }) =>
+        {
             return Err(CommitError::Stale.into());
         }
         LeaseChange::Take { owner, ttl } => (Some(owner.clone()), Some(now + micros(*ttl))),
@@ -185,8 +190,12 @@ fn write_receive(
         } => {
             receives::insert(connection, task, tenant, now + micros(*sweep_after))?;
         }
-        ReceiveWrite::Taken if receives::take(connection, task)? => {}
-        ReceiveWrite::Taken => return Err(CommitError::Condemned.into()),
+        ReceiveWrite::Taken => {
+            let is_open = receives::take(connection, task)?;
+            if !guard!("condemned request", is_open) {
+                return Err(CommitError::Condemned.into());
+            }
+        }
         ReceiveWrite::Abandoned => receives::abandon(connection, task)?,
     }
     Ok(())

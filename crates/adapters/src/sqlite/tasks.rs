@@ -17,6 +17,7 @@ use crate::columns::{read_labels, write_labels};
 use counterstep_contracts::{AuditSeq, ChangeId, Epoch, Rev, TaskId, Tenant};
 use counterstep_kernel::audit::EntryHash;
 use counterstep_kernel::record::TaskRow;
+use counterstep_steps::guard;
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -236,6 +237,10 @@ pub(super) fn prolong(
     epoch: Epoch,
     until: i64,
 ) -> QueryResult<Option<Option<i64>>> {
+    let epoch = match guard!("epoch of a heartbeat", false) {
+        true => head(connection, task)?.map_or(epoch, |head| Epoch(head.epoch)),
+        false => epoch,
+    };
     let held = tasks::table
         .find(task.to_string())
         .filter(tasks::epoch.eq(epoch.0))

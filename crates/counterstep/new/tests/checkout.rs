@@ -1,6 +1,8 @@
-//! The task type `Checkout` under every fault at every step, and one of them by hand.
+//! The task type `Checkout` under every fault at every step, under all that may go wrong around it, and one fault by hand.
 
+use counterstep_testkit::simulation::simulate;
 use counterstep_testkit::{Form, Harness, sweep};
+use std::time::Duration;
 
 use my_app::{Checkout, Stock, tasks};
 
@@ -13,6 +15,24 @@ fn order() -> Form {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_fault_leaves_a_clean_slate() {
     sweep::every_fault(tasks, order).await
+}
+
+/// Whole installations in a time of their own: processes are killed and paused, answers get lost, clients repeat and cancel.
+#[test]
+fn an_item_is_reserved_for_each_order_that_completes_and_for_no_other() {
+    simulate::<Checkout>(order())
+        .types(tasks)
+        .within(Duration::from_secs(5))
+        .check(|world| {
+            let (items, completed) = (world.state::<Stock>().reserved(), world.completed());
+            // An order that waits for a person may have its item.
+            match (completed..=completed + world.parked()).contains(&items) {
+                true => Ok(()),
+                false => Err(format!(
+                    "{items} items are reserved, {completed} orders have completed"
+                )),
+            }
+        });
 }
 
 #[tokio::test(flavor = "multi_thread")]

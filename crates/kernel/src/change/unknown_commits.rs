@@ -5,6 +5,7 @@ use crate::change::transition::{LeaseChange, Transition};
 use crate::draft::As;
 use crate::record::{History, TaskRecord};
 use counterstep_contracts::Rev;
+use counterstep_steps::guard;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,7 +40,9 @@ impl<R> Doubts<R> {
         let may_be = |(_, transition): &(R, Arc<Transition>)| {
             written_rev(transition).is_some_and(|rev| rev <= record.task.rev)
         };
-        !self.0.iter().any(latest) && self.0.iter().any(may_be)
+        !self.0.iter().any(latest)
+            && self.0.iter().any(may_be)
+            && !guard!("own change in the journal", false)
     }
 
     /// Takes out the one that was written; `history` where it is needed.
@@ -52,7 +55,8 @@ impl<R> Doubts<R> {
             transition.change_id == record.task.change_id
                 || history.is_some_and(|history| is_in(transition, history))
         };
-        let at = self.0.iter().position(written)?;
+        let found = self.0.iter().position(written);
+        let at = found.filter(|_| !guard!("own change looked for", false))?;
         Some(self.0.swap_remove(at))
     }
 }

@@ -9,6 +9,7 @@ use crate::record::{DbTime, StepFailure, StepRow, UNREADABLE};
 use counterstep_contracts::retry::format_duration;
 use counterstep_contracts::{StepStatus, UndoDecl};
 use counterstep_steps::ChildOutcome;
+use counterstep_steps::guard;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -248,7 +249,8 @@ pub(super) fn undo(view: &View<'_>, at: usize) -> Option<Decision> {
         return Some(Decision::ChildrenNotUndone(at));
     }
     let seen = view.facts.children.get(&at)?;
-    if seen.completed == 0 && seen.failed == started(row) {
+    let all_are_undone = seen.completed == 0 && seen.failed == started(row);
+    if guard!("children undone with their parent", all_are_undone) {
         return Some(Decision::ChildrenUndone(at));
     }
     // One may have completed after it was told, where an operator had it go on.

@@ -5,6 +5,7 @@ use super::waits::waits;
 use crate::record::{DbTime, StepRow};
 use crate::saga::StepState;
 use counterstep_contracts::{StepDecl, StepStatus, TaskDecl, UndoDecl};
+use counterstep_steps::guard;
 
 /// The next thing to do going forward. Positions are those of the declaration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,10 +127,11 @@ pub fn backward(decl: &TaskDecl, steps: &[StepRow], go_on: bool) -> BackwardPlan
     let Some(last) = latest_started(steps, needs_undo) else {
         return BackwardPlan::Finish;
     };
-    let mut stage: Vec<usize> = stage_of(decl, last)
-        .into_iter()
-        .filter(|&at| needs_undo(at))
-        .collect();
+    let stage = match guard!("one stage at a time", false) {
+        true => (0..steps.len()).collect(),
+        false => stage_of(decl, last),
+    };
+    let mut stage: Vec<usize> = stage.into_iter().filter(|&at| needs_undo(at)).collect();
     stage.sort_by_key(|&at| std::cmp::Reverse(steps[at].started_seq));
     BackwardPlan::Undo(stage)
 }

@@ -23,6 +23,7 @@ use crate::ports::Observation;
 use crate::record::TaskRecord;
 use crate::task::TaskType;
 use counterstep_contracts::{Host, TaskId, TaskStatus};
+use counterstep_steps::guard;
 use futures::future::{BoxFuture, Either, select};
 use std::sync::Arc;
 use std::time::Duration;
@@ -370,7 +371,7 @@ async fn claim<'a>(
             let now = draft.record();
             let elsewhere = now.task.host != host && now.task.status != TaskStatus::Compensating;
             if now.task.epoch != epoch_before
-                || now.lease_is_live()
+                || !guard!("lease of another host", !now.lease_is_live())
                 || elsewhere
                 || !now.due_in().is_zero()
             {

@@ -14,6 +14,7 @@ use crate::record::TaskRecord;
 use crate::record::load::fits;
 use crate::task::TaskType;
 use counterstep_contracts::{Host, TaskId, TaskStatus};
+use counterstep_steps::guard;
 use std::time::Duration;
 
 /// The task that is to get a turn.
@@ -66,7 +67,7 @@ pub(super) async fn claimable(
     if row.status.is_at_rest() {
         return Err(TurnEnd::Rests(row.status));
     }
-    if record.lease_is_live() {
+    if !guard!("lease of another host", !record.lease_is_live()) {
         let left = row
             .lease_expires_at
             .map_or(Duration::ZERO, |until| until.after(record.now));

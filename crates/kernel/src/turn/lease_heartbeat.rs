@@ -12,6 +12,7 @@ use crate::ports::{Heartbeat, StoreError};
 use crate::status::progress::Board;
 use crate::status::task_log::TurnLog;
 use counterstep_contracts::{Epoch, TaskId};
+use counterstep_steps::guard;
 use futures::StreamExt;
 use futures::future::{Either, join, join3, select};
 use std::future::Future;
@@ -152,7 +153,7 @@ async fn keep_alive(engine: &Engine, kept: KeptLease<'_>, tokens: &Tokens, wakes
                     tokens.renew();
                 }
                 lease.confirm(sent);
-                if cancel_requested {
+                if cancel_requested && !guard!("cancel of a running step", false) {
                     tokens.cancel(CancelReason::Requested);
                 }
                 continue;
@@ -177,7 +178,9 @@ async fn keep_alive(engine: &Engine, kept: KeptLease<'_>, tokens: &Tokens, wakes
         }
         drop(round);
         lease.lose();
-        tokens.cancel(CancelReason::LeaseLost);
+        if !guard!("lost lease told to steps", false) {
+            tokens.cancel(CancelReason::LeaseLost);
+        }
         wakes.done.notified().await;
         return;
     }
@@ -230,6 +233,8 @@ async fn drain(engine: &Engine, tokens: &Tokens) {
     tokens.shutdown.cancelled().await;
     let drained = engine.ports.clock.sleep(engine.settings.drain);
     select(drained, pin!(engine.settings.hurry.cancelled())).await;
-    tokens.cancel(CancelReason::Shutdown);
+    if !guard!("end of a process told to its steps", false) {
+        tokens.cancel(CancelReason::Shutdown);
+    }
     std::future::pending().await
 }

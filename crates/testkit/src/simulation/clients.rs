@@ -1,6 +1,7 @@
 //! The clients of a run. Each sends a request until it has an answer, with the same key; some send it once more, some cancel.
 
 use super::choice::Choice;
+use super::people;
 use super::process::{Kind, Processes};
 use super::world::World;
 use crate::form::{Form, try_submit};
@@ -10,7 +11,8 @@ use counterstep_kernel::Engine;
 use counterstep_kernel::client::{self, Refusal, SubmitError};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -23,6 +25,8 @@ pub(super) struct Told {
     pub(super) accepted: BTreeSet<TaskId>,
     /// Tasks of which a cancel was accepted.
     pub(super) cancelled: BTreeSet<TaskId>,
+    /// Signals that were accepted, by task and step.
+    pub(super) signals: BTreeMap<(TaskId, String), Value>,
     /// Requests that were refused for good.
     pub(super) refused: u32,
 }
@@ -51,6 +55,17 @@ pub(super) async fn client(
         format!("client {number} has its answer: {task}")
     });
     told.lock().accepted.insert(task);
+    if !form.answers.is_empty() {
+        let planned = form.answers.clone();
+        let answers = people::answer(
+            world.clone(),
+            processes.clone(),
+            told.clone(),
+            task,
+            planned,
+        );
+        world.tasks.start(world.bag, Box::pin(answers));
+    }
     if choice.chance(200) {
         sleep(Duration::from_millis(choice.below(20_000))).await;
         let again = submit(&world, &processes, &mut choice, &form).await;
@@ -78,7 +93,17 @@ async fn submit(
         let sent = send(world, processes, choice, move |engine| {
             Box::pin(async move { try_submit(&engine, form).await })
         });
-        match sent.await {
+        let answer = sent.await;
+        if let Some(Err(error)) = &answer {
+            world.watch.reached(match error {
+                SubmitError::InProgress => "request in progress",
+                SubmitError::TooSlow => "request too slow",
+                SubmitError::PlaceTaken => "place taken by another",
+                SubmitError::Disabled(_) => "request of a disabled type",
+                _ => "request without an answer",
+            });
+        }
+        match answer {
             Some(Ok(task)) => return Some(task),
             Some(Err(
                 SubmitError::Store(_)
@@ -86,6 +111,7 @@ async fn submit(
                 | SubmitError::TooSlow
                 | SubmitError::Objects(_)
                 | SubmitError::PlaceTaken
+                | SubmitError::Disabled(_)
                 | SubmitError::TooManyAtOnce(_),
             ))
             | None => sleep(Duration::from_millis(choice.within(200, 3_000))).await,
@@ -107,16 +133,21 @@ async fn cancel(
     told: &Mutex<Told>,
 ) {
     // As often as a person would.
-    for _ in 0..5 {
+    for is_first in [true, false, false, false, false] {
         let sent = send(world, processes, choice, move |engine| {
             Box::pin(async move {
                 client::cancel(&engine, task, "client")
                     .await
-                    .map(|cancelled| cancelled.answer.outcome)
+                    .map(|cancelled| (cancelled.answer.outcome, cancelled.again))
             })
         });
         match sent.await {
-            Some(Ok(outcome)) => {
+            Some(Ok((outcome, again))) => {
+                if is_first && again {
+                    world.watch.fails(format!(
+                        "15: the first cancel of task {task} was answered as one that came before"
+                    ));
+                }
                 world.note(("cancelled", task.0), || {
                     format!("cancel of {task}: {outcome:?}")
                 });
@@ -138,7 +169,7 @@ async fn cancel(
 }
 
 /// Has an API process do something, as a handler does: it goes on when the client is gone. `None`: no answer.
-async fn send<T: Send + 'static>(
+pub(super) async fn send<T: Send + 'static>(
     world: &Arc<World>,
     processes: &Processes,
     choice: &mut Choice,

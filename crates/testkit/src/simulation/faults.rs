@@ -66,11 +66,17 @@ pub enum Trouble {
     Stop,
     /// The database answers no process.
     Outage,
+    /// A message is delivered that no process can read.
+    QueueGarbles,
+    /// The calendar of the machine is set forward, or back.
+    ClockSet,
+    /// The machine stands still, with all that is on it.
+    Suspend,
 }
 
 impl Trouble {
     /// Every kind.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 26] = [
         Self::StoreRefuses,
         Self::StoreDone,
         Self::StoreNotDone,
@@ -94,6 +100,9 @@ impl Trouble {
         Self::Pause,
         Self::Stop,
         Self::Outage,
+        Self::QueueGarbles,
+        Self::ClockSet,
+        Self::Suspend,
     ];
 
     /// How often it strikes where it is on, of 1,000 calls; of an event of the plan: how many there are, at most.
@@ -102,11 +111,14 @@ impl Trouble {
             Self::StoreRefuses | Self::StoreSlow | Self::LocksAway | Self::ObjectsSlow => 60,
             Self::StoreDone | Self::StoreNotDone | Self::StoreLater => 80,
             Self::QueueRefuses | Self::QueueDone | Self::QueueTwice | Self::QueueLate => 150,
-            Self::QueueLoses | Self::SignalLost => 300,
+            Self::QueueLoses => 300,
+            Self::SignalLost => 800,
             Self::ObjectsRefuse | Self::ObjectsDone | Self::ServiceAway | Self::ServiceDone => 150,
             Self::StepSlow | Self::StepKills => 200,
             Self::Kill | Self::Pause => 6,
-            Self::Stop | Self::Outage => 2,
+            Self::Stop | Self::Outage | Self::Suspend => 2,
+            Self::QueueGarbles => 60,
+            Self::ClockSet => 4,
         }
     }
 }

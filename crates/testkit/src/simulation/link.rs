@@ -4,8 +4,9 @@ use super::choice::Choice;
 use super::executor::Bag;
 use super::faults::Trouble;
 use super::world::World;
-use counterstep_contracts::TaskId;
-use counterstep_kernel::ports::{Clock, Random};
+use counterstep_contracts::{ChangeId, TaskId};
+use counterstep_kernel::change::transition::Transition;
+use counterstep_kernel::ports::{Clock, Random, Storage};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,13 +21,19 @@ pub(super) struct Link {
     pub(super) world: Arc<World>,
     /// As `worker 1`, without the number of the start.
     pub(super) process: String,
-    start: u32,
+    pub(super) start: u32,
     pub(super) bag: Bag,
+    /// Its connection to the database.
+    pub(super) storage: Arc<dyn Storage>,
+    /// Changes whose answer it has lost, by their tasks.
+    unknown: Mutex<BTreeMap<TaskId, ChangeId>>,
     is_closed: AtomicBool,
     calls: Mutex<BTreeMap<&'static str, u32>>,
     /// Tasks that it has looked at.
     seen: Mutex<BTreeSet<TaskId>>,
     random: Mutex<Choice>,
+    /// Since when it runs, by the world's time: it was started then, or was paused until then.
+    runs_since: Mutex<Duration>,
     /// Its timer runs faster or slower than that of the world: of 1,000.
     rate: u32,
     /// Its calendar is ahead of that of the world by this, or behind.
@@ -48,7 +55,10 @@ impl Link {
             process: process.to_owned(),
             start,
             bag: world.tasks.bag(),
+            storage: world.connect(),
+            unknown: Mutex::default(),
             is_closed: AtomicBool::new(false),
+            runs_since: Mutex::new(world.now()),
             calls: Mutex::default(),
             seen: Mutex::default(),
             rate: match drifts {
@@ -70,6 +80,41 @@ impl Link {
 
     pub(super) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn runs_since(&self) -> Duration {
+        *self.runs_since.lock()
+    }
+
+    /// The answer to its change is lost.
+    pub(super) fn knows_nothing_of(&self, change: &Transition) {
+        let mut unknown = self.unknown.lock();
+        unknown.insert(change.task_id, change.change_id);
+    }
+
+    /// It has read a task: what it finds of a change whose answer was lost.
+    pub(super) fn has_read(&self, task: TaskId) {
+        if let Some(change) = self.unknown.lock().remove(&task) {
+            let watch = &self.world.watch;
+            watch.reached(watch.found(task, change));
+        }
+    }
+
+    /// It was paused until now.
+    pub(super) fn goes_on(&self) {
+        *self.runs_since.lock() = self.world.now();
+    }
+
+    /// Whether its timer is that of the world.
+    pub(super) fn is_in_time(&self) -> bool {
+        self.rate == 1000
+    }
+
+    /// A fault has struck it, and it is still there to notice.
+    pub(super) fn feels(&self, trouble: Trouble) {
+        if !self.is_closed() {
+            self.world.watch.felt(trouble);
+        }
     }
 
     /// It reads or changes a task.
@@ -146,7 +191,7 @@ pub(super) struct SimClock(pub(super) Arc<Link>);
 
 impl Clock for SimClock {
     fn monotonic(&self) -> Duration {
-        self.0.world.now() * self.0.rate / 1000
+        self.0.world.machine.timer() * self.0.rate / 1000
     }
 
     fn unix_millis(&self) -> u64 {
@@ -158,7 +203,20 @@ impl Clock for SimClock {
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         // Tokio's wheel has an end.
         let longest = Duration::from_secs(1 << 28);
-        Box::pin(sleep(duration.min(longest) * 1000 / self.0.rate))
+        let duration = duration.min(longest) * 1000 / self.0.rate;
+        let link = self.0.clone();
+        Box::pin(async move {
+            let machine = &link.world.machine;
+            let until = machine.timer() + duration;
+            sleep(duration).await;
+            // A suspension does not count.
+            while let Some(left) = until
+                .checked_sub(machine.timer())
+                .filter(|it| !it.is_zero())
+            {
+                sleep(left).await;
+            }
+        })
     }
 }
 

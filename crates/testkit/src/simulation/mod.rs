@@ -6,10 +6,16 @@
 
 mod choice;
 mod clients;
+mod ending;
+mod executions;
 mod executor;
 mod faults;
+mod ledger;
 mod link;
+mod machine;
 mod objects;
+mod people;
+mod plan;
 mod process;
 mod queue;
 mod run;
@@ -22,29 +28,32 @@ mod wires;
 mod world;
 
 pub use choice::Choice;
+pub use ending::Ended;
 pub use faults::{FaultId, Strike, Trouble};
-pub use run::Ended;
+pub use ledger::{Booking, Ledger};
 
 use crate::form::Form;
 use counterstep_contracts::TaskStatus;
 use counterstep_kernel::ports::{ServiceAnswer, ServiceError, ServiceRequest};
 use counterstep_steps::{DistributedTask, Registry};
+use ending::Finally;
 use parking_lot::Mutex;
 use run::Part;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 type Request = dyn Fn(&mut Choice) -> Form + Send + Sync;
-type Finally = dyn Fn(&Ended) -> Result<(), String> + Send + Sync;
 
 /// What one run is made of: made anew for each.
 pub struct Setup {
     registry: Registry,
+    older: Option<Registry>,
     request: Box<Request>,
     services: steps::Services,
+    ledgers: BTreeMap<&'static str, Ledger>,
     finally: Vec<Box<Finally>>,
 }
 
@@ -52,8 +61,10 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             registry: Registry::new(),
+            older: None,
             request: Box::new(|_| Form::new()),
             services: steps::Services::default(),
+            ledgers: BTreeMap::new(),
             finally: Vec::new(),
         }
     }
@@ -72,6 +83,12 @@ impl Setup {
         self
     }
 
+    /// What the program before this one had. In some runs processes begin with it, go over to this one, and back.
+    pub fn older(&mut self, registry: Registry) -> &mut Self {
+        self.older = Some(registry);
+        self
+    }
+
     /// Each request is made by this.
     pub fn request(
         &mut self,
@@ -84,11 +101,21 @@ impl Setup {
     /// A service of this name, which steps call. Its answers get lost.
     pub fn service(
         &mut self,
-        name: &str,
+        name: &'static str,
         answer: impl Fn(&ServiceRequest) -> Result<ServiceAnswer, ServiceError> + Send + Sync + 'static,
     ) -> &mut Self {
-        self.services.0.insert(name.to_owned(), Arc::new(answer));
+        self.services.0.insert(name, Arc::new(answer));
         self
+    }
+
+    /// A service of this name that keeps its keys. In the end of a task that was undone nothing stands there, and of one that has
+    /// completed all does.
+    pub fn ledger(&mut self, name: &'static str) -> &mut Self {
+        let ledger = Ledger::default();
+        self.ledgers.insert(name, ledger.clone());
+        let answers = ledger.clone();
+        self.service(name, move |request| Ok(answers.answer(request)))
+            .finally(move |ended| ended.is_booked(name, &ledger))
     }
 
     /// Looked at in the end, when all is at rest: an error says what is wrong.
@@ -122,6 +149,8 @@ pub struct Outcome {
     pub lasted: Duration,
     /// Tasks by their state in the end.
     pub statuses: BTreeMap<TaskStatus, u32>,
+    /// Kinds of faults that had a consequence, and how often.
+    pub felt: BTreeMap<Trouble, u64>,
     /// Points that it has reached, and how often.
     pub points: BTreeMap<String, u64>,
     /// What has happened, where that was asked for.
@@ -131,6 +160,8 @@ pub struct Outcome {
 /// Seeds of a simulation.
 pub struct Simulation {
     setup: Box<dyn Fn(&mut Setup) + Send + Sync>,
+    /// Seeds that are run in any case, first.
+    kept: Vec<u64>,
     first: u64,
     seeds: u64,
     budget: Option<Duration>,
@@ -145,14 +176,32 @@ impl fmt::Debug for Simulation {
     }
 }
 
+/// What a client sends: a form, or a function that makes one.
+pub trait Input: Send + Sync + 'static {
+    /// The next form.
+    fn form(&self, choice: &mut Choice) -> Form;
+}
+
+impl Input for Form {
+    fn form(&self, _: &mut Choice) -> Form {
+        self.clone()
+    }
+}
+
+impl<F: Fn(&mut Choice) -> Form + Send + Sync + 'static> Input for F {
+    fn form(&self, choice: &mut Choice) -> Form {
+        self(choice)
+    }
+}
+
 /// Tasks of a type, under all that may go wrong around them.
 #[must_use]
-pub fn simulate<T: DistributedTask>(
-    setup: impl Fn(&mut Setup) + Send + Sync + 'static,
-) -> Simulation {
+pub fn simulate<T: DistributedTask>(input: impl Input) -> Simulation {
+    let input = Arc::new(input);
     Simulation::of(move |made| {
-        made.types(Registry::new().with::<T>());
-        setup(made);
+        let input = input.clone();
+        made.types(Registry::new().with::<T>())
+            .request(move |choice| input.form(choice));
     })
 }
 
@@ -162,16 +211,69 @@ impl Simulation {
     pub fn of(setup: impl Fn(&mut Setup) + Send + Sync + 'static) -> Self {
         Self {
             setup: Box::new(setup),
+            kept: Vec::new(),
             first: 1,
             seeds: 100,
             budget: None,
         }
     }
 
+    /// The same, and then this, for each run.
+    fn and(self, then: impl Fn(&mut Setup) + Send + Sync + 'static) -> Self {
+        let Self { setup, .. } = self;
+        Self {
+            setup: Box::new(move |made| {
+                setup(made);
+                then(made);
+            }),
+            ..self
+        }
+    }
+
+    /// All types of a program, with what their steps share: made anew for each seed.
+    #[must_use]
+    pub fn types(self, types: impl Fn() -> Registry + Send + Sync + 'static) -> Self {
+        self.and(move |made| {
+            made.types(types());
+        })
+    }
+
+    /// A service that steps call, made anew for each seed. Its answers get lost.
+    #[must_use]
+    pub fn service<A>(
+        self,
+        name: &'static str,
+        make: impl Fn() -> A + Send + Sync + 'static,
+    ) -> Self
+    where
+        A: Fn(&ServiceRequest) -> Result<ServiceAnswer, ServiceError> + Send + Sync + 'static,
+    {
+        self.and(move |made| {
+            made.service(name, make());
+        })
+    }
+
+    /// A service that keeps its keys ([`Ledger`]). What stands there in the end is what completed tasks have done.
+    #[must_use]
+    pub fn ledger(self, name: &'static str) -> Self {
+        self.and(move |made| {
+            made.ledger(name);
+        })
+    }
+
     /// So many seeds.
     #[must_use]
     pub fn seeds(self, seeds: u64) -> Self {
         Self { seeds, ..self }
+    }
+
+    /// These too, before all others and whatever time that takes: seeds that once broke something, or reach what few do.
+    #[must_use]
+    pub fn kept(self, seeds: &[u64]) -> Self {
+        Self {
+            kept: seeds.to_vec(),
+            ..self
+        }
     }
 
     /// From this one on.
@@ -195,21 +297,47 @@ impl Simulation {
         run::run(seed, &Part::default(), false, &*self.setup)
     }
 
-    /// Runs the seeds. A seed under which something does not hold is made as small as that still shows it, and told as a story.
+    /// Runs the seeds, and looks at the end of each: an error says what is wrong. A seed under which something does not hold is made as small as that still shows it, and told as a story.
     ///
     /// # Panics
     /// With that story.
     #[track_caller]
-    pub fn check(&self) -> Vec<Outcome> {
+    pub fn check(
+        self,
+        finally: impl Fn(&Ended) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Vec<Outcome> {
+        let finally = Arc::new(finally);
+        let checked = self.and(move |made| {
+            let finally = finally.clone();
+            made.finally(move |ended| finally(ended));
+        });
+        checked.run_all()
+    }
+
+    /// The seed at this place.
+    fn seed(&self, at: usize) -> Option<u64> {
+        match self.kept.get(at) {
+            Some(kept) => Some(*kept),
+            None => {
+                let new = (at - self.kept.len()) as u64;
+                (new < self.seeds).then(|| self.first.saturating_add(new))
+            }
+        }
+    }
+
+    #[track_caller]
+    fn run_all(&self) -> Vec<Outcome> {
         let began = Instant::now();
-        let next = AtomicU64::new(self.first);
+        let next = AtomicUsize::new(0);
         let (done, failed) = (Mutex::new(Vec::new()), Mutex::new(None::<Outcome>));
         let seeds = || {
-            while failed.lock().is_none() && self.budget.is_none_or(|most| began.elapsed() < most) {
-                let seed = next.fetch_add(1, Ordering::Relaxed);
-                if seed >= self.first.saturating_add(self.seeds) {
+            while failed.lock().is_none() {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let is_in_time = self.budget.is_none_or(|most| began.elapsed() < most);
+                let Some(seed) = self.seed(at).filter(|_| is_in_time || at < self.kept.len())
+                else {
                     break;
-                }
+                };
                 let outcome = self.run(seed);
                 if outcome.broken.is_empty() {
                     done.lock().push(outcome);

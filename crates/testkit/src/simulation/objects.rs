@@ -72,15 +72,18 @@ impl ObjectLink {
             None => Ok(change()),
             Some((ObjectsSlow, mut choice)) => {
                 link.waits(&mut choice, 1, 20_000).await;
+                link.feels(ObjectsSlow);
                 Ok(change())
             }
             Some((ObjectsDone, mut choice)) => {
                 change();
                 link.waits(&mut choice, 1, 5_000).await;
+                link.feels(ObjectsDone);
                 Err(away())
             }
-            Some((_, mut choice)) => {
+            Some((trouble, mut choice)) => {
                 link.waits(&mut choice, 0, 5_000).await;
+                link.feels(trouble);
                 Err(away())
             }
         };

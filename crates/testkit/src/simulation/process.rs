@@ -1,5 +1,6 @@
 //! The processes of a run: started, killed, paused, stopped in order, and started again on what they have left.
 
+use super::choice::Choice;
 use super::executor::Tasks;
 use super::link::{Link, SimClock, SimRandom};
 use super::objects::{Bucket, ObjectLink};
@@ -15,10 +16,10 @@ use counterstep_adapters::local::{LocalHints, LocalLocks};
 use counterstep_adapters::system::LocalSignals;
 use counterstep_contracts::Host;
 use counterstep_kernel::host::{self, HostSettings, Spawn};
-use counterstep_kernel::ports::{Clock, Lost, Ports};
-use counterstep_kernel::{Engine, EngineSettings};
+use counterstep_kernel::ports::{Clock, Lost, Ports, Store};
+use counterstep_kernel::{Engine, EngineSettings, bulk};
 use counterstep_reconciler::{self as reconciler, ReconcilerSettings};
-use counterstep_steps::{CancelReason, CancelToken};
+use counterstep_steps::{CancelReason, CancelToken, Registry};
 use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
@@ -70,6 +71,8 @@ pub(super) struct Process {
     number: u32,
     starts: u32,
     disk: Disk,
+    /// It runs the older program.
+    pub(super) is_older: bool,
     pub(super) running: Option<Running>,
 }
 
@@ -97,8 +100,15 @@ impl Process {
             number,
             starts: 0,
             disk: Disk::default(),
+            is_older: false,
             running: None,
         }
+    }
+
+    /// Scratch files that it has left.
+    pub(super) fn scratch(&self, shared: &Shared) -> usize {
+        let folder = shared.scratch.path().join(&self.name);
+        std::fs::read_dir(folder).map_or(0, Iterator::count)
     }
 
     /// Results on its disk that no start has taken up yet.
@@ -110,7 +120,17 @@ impl Process {
     pub(super) fn start(&mut self, world: &Arc<World>, shared: &Shared) {
         self.starts += 1;
         let link = Arc::new(Link::new(world, &self.name, self.starts));
-        let engine = self.engine(&link, shared);
+        let mut choice = Choice::of(
+            world.seed,
+            &format!("program of {} {}", self.name, self.starts),
+        );
+        // Most processes begin with the older program, and go over to the newer one; some go back.
+        let is_older = choice.chance(if self.starts == 1 { 700 } else { 300 });
+        let older = world.older.as_ref();
+        let older = older.filter(|_| is_older && !world.is_healed()).cloned();
+        self.is_older = older.is_some();
+        let engine = self.engine(&link, shared, older.as_ref().unwrap_or(&world.registry));
+        world.owners.lock().insert(engine.id.to_string(), link.bag);
         let shutdown = CancelToken::new();
         let concurrency = world.options.concurrency;
         let spawn = spawn(&world.tasks, &link);
@@ -134,15 +154,13 @@ impl Process {
         });
     }
 
-    fn engine(&self, link: &Arc<Link>, shared: &Shared) -> Engine {
+    fn engine(&self, link: &Arc<Link>, shared: &Shared, registry: &Arc<Registry>) -> Engine {
         let world = &link.world;
         let options = &world.options;
         let clock: Arc<dyn Clock> = Arc::new(SimClock(link.clone()));
         let around = StoreLink(link.clone());
-        let (store, _) = world
-            .store
-            .clone()
-            .through(|storage| Through::new(storage, around));
+        let store = Store::new(link.storage.clone());
+        let (store, _) = store.through(|storage| Through::new(storage, around));
         let folder = shared.scratch.path().join(&self.name);
         let scratch = FolderScratch::open(Path::new(&folder)).expect("a folder");
         let locks = Arc::new(LockLink {
@@ -180,7 +198,7 @@ impl Process {
             step_timeout: Duration::from_secs(6),
             cancel_grace: Duration::from_millis(500),
             drain: Duration::from_secs(2),
-            upload_timeout: Duration::from_secs(8),
+            upload_timeout: options.upload_timeout,
             events: options.has_events,
             machine: format!("machine {}", self.number),
             ..EngineSettings::default()
@@ -190,7 +208,7 @@ impl Process {
             Kind::Worker => "worker",
             Kind::Reconciler => "reconciler",
         };
-        let engine = Engine::new(ports, world.registry.clone(), settings, role);
+        let engine = Engine::new(ports, registry.clone(), settings, role);
         if !options.has_spool {
             return engine;
         }
@@ -224,7 +242,14 @@ impl Process {
             poll: Duration::from_secs(1),
             ..HostSettings::for_all(&engine.registry, host, concurrency)
         };
-        host::serve(engine, settings, shutdown, spawn)
+        let bulk = (self.kind == Kind::Api).then(|| bulk::serve(engine.clone(), shutdown.clone()));
+        let serving = host::serve(engine, settings, shutdown, spawn);
+        Box::pin(async move {
+            match bulk {
+                Some(bulk) => drop(futures::join!(serving, bulk)),
+                None => serving.await,
+            }
+        })
     }
 
     /// Ends it where it stands, as the operating system does.

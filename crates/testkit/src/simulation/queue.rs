@@ -1,8 +1,11 @@
 //! A broker of the simulation, with what JetStream promises: a message is delivered at least once, again where it is not settled in
 //! time, and in any order. Held to the cases of every queue.
 
-use super::faults::Trouble::{self, QueueDone, QueueLate, QueueLoses, QueueRefuses, QueueTwice};
+use super::faults::Trouble::{
+    self, QueueDone, QueueGarbles, QueueLate, QueueLoses, QueueRefuses, QueueTwice,
+};
 use super::link::{Link, SimClock};
+use super::watch::Watch;
 use async_trait::async_trait;
 use bytes::Bytes;
 use counterstep_contracts::{QueueName, TaskEvent, TaskId, WorkerMessage};
@@ -44,6 +47,8 @@ struct Message {
     /// Not delivered before, by the world's time.
     from: Duration,
     deliveries: u32,
+    /// What went wrong with it.
+    trouble: Option<Trouble>,
 }
 
 impl Broker {
@@ -55,12 +60,18 @@ impl Broker {
         }))
     }
 
-    fn add(&self, queue: &QueueName, message: &WorkerMessage, from: Duration, twice: bool) {
+    fn add(
+        &self,
+        queue: &QueueName,
+        message: &WorkerMessage,
+        from: Duration,
+        trouble: Option<Trouble>,
+    ) {
         let mut inner = self.0.inner.lock();
         if !inner.seen.insert(message.id()) {
             return;
         }
-        for _ in 0..=usize::from(twice) {
+        for copy in 0..=usize::from(trouble == Some(QueueTwice)) {
             inner.last += 1;
             let (number, queue, message) = (inner.last, queue.clone(), message.clone());
             let added = Message {
@@ -68,6 +79,8 @@ impl Broker {
                 message,
                 from,
                 deliveries: 0,
+                // Of two the second is the one too many.
+                trouble: trouble.filter(|it| *it != QueueTwice || copy > 0),
             };
             inner.messages.insert(number, added);
         }
@@ -87,26 +100,43 @@ impl Broker {
         (due.into_iter().map(|(number, _)| *number).collect(), next)
     }
 
-    fn deliver(&self, number: u64, now: Duration) -> Option<Delivery> {
+    fn deliver(&self, number: u64, now: Duration, link: &Link) -> Option<Delivery> {
+        let watch = &link.world.watch;
         let mut inner = self.0.inner.lock();
         let message = inner.messages.get_mut(&number)?;
         message.deliveries += 1;
         message.from = now + self.0.ack_wait;
+        if let Some(trouble) = message.trouble {
+            watch.felt(trouble);
+        }
+        if message.deliveries > 1 {
+            watch.reached("redelivered");
+        }
+        let source = MessageSource {
+            name: number.to_string(),
+            subject: message.queue.to_string(),
+            payload: Bytes::new(),
+        };
         Some(Delivery {
             tag: DeliveryTag(format!("{number}/{}", message.deliveries)),
             queue: message.queue.clone(),
-            source: MessageSource {
-                name: number.to_string(),
-                subject: message.queue.to_string(),
-                payload: Bytes::new(),
-            },
             is_first: message.deliveries == 1,
-            message: Ok(message.message.clone()),
+            message: match message.trouble {
+                Some(QueueGarbles) => Err(source.poison("it is garbled (simulated)".to_owned())),
+                _ => Ok(message.message.clone()),
+            },
+            source,
         })
     }
 
-    /// The task of a message that is done with.
-    fn settle(&self, tag: &DeliveryTag, settle: &Settle, now: Duration) -> Option<TaskId> {
+    /// The task of a message that is done with; `None` as well where it cannot be read.
+    fn settle(
+        &self,
+        tag: &DeliveryTag,
+        settle: &Settle,
+        now: Duration,
+        watch: &Watch,
+    ) -> Option<TaskId> {
         let number = |text: &str| text.parse::<u64>().ok();
         let parts = tag.0.split_once('/');
         let (number, delivery) = parts.and_then(|(of, no)| number(of).zip(number(no)))?;
@@ -114,16 +144,29 @@ impl Broker {
         let is_last = |it: &&mut Message| u64::from(it.deliveries) == delivery;
         let message = inner.messages.get_mut(&number).filter(is_last)?;
         let task = message.message.task;
+        let is_garbled = message.trouble == Some(QueueGarbles);
         let done = match settle {
             Settle::Nak(after) => {
                 message.from = now + *after;
+                watch.reached(match message.deliveries {
+                    1 => "nak",
+                    _ => "duplicate nak",
+                });
                 None
             }
             Settle::Progress => {
                 message.from = now + self.0.ack_wait;
+                watch.reached("progress of a delivery");
                 None
             }
-            Settle::Ack | Settle::Term(_) => inner.messages.remove(&number).map(|_| task),
+            Settle::Ack | Settle::Term(_) => {
+                if matches!(settle, Settle::Term(_)) {
+                    watch.reached("quarantine");
+                    watch.quarantined(number);
+                }
+                let removed = inner.messages.remove(&number);
+                removed.filter(|_| !is_garbled).map(|_| task)
+            }
         };
         drop(inner);
         self.0.bell.notify_waiters();
@@ -143,7 +186,14 @@ pub(super) struct QueueLink {
     pub(super) broker: Broker,
 }
 
-const PUBLISH: [Trouble; 5] = [QueueRefuses, QueueLoses, QueueDone, QueueTwice, QueueLate];
+const PUBLISH: [Trouble; 6] = [
+    QueueRefuses,
+    QueueLoses,
+    QueueDone,
+    QueueTwice,
+    QueueLate,
+    QueueGarbles,
+];
 
 fn away() -> QueueError {
     QueueError("no answer (simulated)".to_owned())
@@ -159,31 +209,43 @@ impl Queue for QueueLink {
             format!("offers {} at revision {}", message.task, message.rev)
         });
         match struck {
-            None => broker.add(queue, message, now, false),
-            Some((QueueTwice, _)) => broker.add(queue, message, now, true),
+            None => broker.add(queue, message, now, None),
+            Some((trouble @ (QueueTwice | QueueGarbles), _)) => {
+                broker.add(queue, message, now, Some(trouble));
+            }
             Some((QueueLate, mut choice)) => {
                 let late = Duration::from_millis(choice.within(100, 60_000));
-                broker.add(queue, message, now + late, false);
+                broker.add(queue, message, now + late, Some(QueueLate));
             }
             Some((QueueDone, mut choice)) => {
-                broker.add(queue, message, now, false);
+                broker.add(queue, message, now, None);
                 link.waits(&mut choice, 1, 5_000).await;
+                link.feels(QueueDone);
                 return Err(away());
             }
             Some((QueueRefuses, mut choice)) => {
                 link.waits(&mut choice, 0, 5_000).await;
+                link.feels(QueueRefuses);
                 return Err(away());
             }
-            Some(_) => {}
+            Some(_) => link.world.watch.message_is_lost(message.task),
         }
         Ok(())
     }
 
     async fn publish_events(&self, _: DbTime, events: &[TaskEvent]) -> Result<(), QueueError> {
         let link = &self.link;
+        let publish = || {
+            events
+                .iter()
+                .for_each(|event| link.world.watch.published(event));
+        };
         match link.next("events", &[QueueRefuses, QueueDone]).await {
-            None => {}
-            Some((_, mut choice)) => {
+            None => publish(),
+            Some((trouble, mut choice)) => {
+                if trouble == QueueDone {
+                    publish();
+                }
                 link.waits(&mut choice, 0, 5_000).await;
                 return Err(away());
             }
@@ -203,6 +265,7 @@ impl Queue for QueueLink {
         let (link, broker, world) = (&self.link, &self.broker, &self.link.world);
         if let Some((_, mut choice)) = link.next("fetch", &[QueueRefuses]).await {
             link.waits(&mut choice, 0, 5_000).await;
+            link.feels(QueueRefuses);
             return Err(away());
         }
         let until = world.now() + wait;
@@ -214,7 +277,7 @@ impl Queue for QueueLink {
                 let mut taken = Vec::new();
                 while taken.len() < max && !due.is_empty() {
                     let at = world.draw("queue", due.len());
-                    taken.extend(broker.deliver(due.remove(at), now));
+                    taken.extend(broker.deliver(due.remove(at), now, link));
                 }
                 return Ok(taken);
             }
@@ -235,9 +298,13 @@ impl Queue for QueueLink {
         let link = &self.link;
         if let Some((_, mut choice)) = link.next("settle", &[QueueRefuses]).await {
             link.waits(&mut choice, 0, 5_000).await;
+            link.feels(QueueRefuses);
             return Err(away());
         }
-        if let Some(task) = self.broker.settle(tag, &settle, link.world.now()) {
+        if let Some(task) = self
+            .broker
+            .settle(tag, &settle, link.world.now(), &link.world.watch)
+        {
             link.settles(task);
         }
         Ok(())

@@ -2,17 +2,17 @@
 
 use super::choice::Choice;
 use super::clients::{Told, client};
+use super::ending::check_all;
 use super::executor::{self, Order};
 use super::faults::{FaultId, Strike, Trouble};
+use super::people::Operator;
+use super::plan::Planned;
 use super::process::{Kind, Process, Processes, Shared};
-use super::world::{Options, Planned, World};
+use super::world::{Options, World};
 use super::{Outcome, Setup};
-use crate::invariants::broken_of_all;
 use crate::many_tasks::with_states;
 use counterstep_contracts::{TaskId, TaskStatus};
-use counterstep_kernel::record::TaskRecord;
-use counterstep_reconciler::audit::{Damage, Finding, Scope};
-use counterstep_reconciler::fsck::fsck;
+use counterstep_steps::Registry;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
@@ -64,9 +64,17 @@ async fn run_in(seed: u64, part: &Part, keeps: bool, setup: &dyn Fn(&mut Setup))
     if part.in_order {
         options.order = Order::First;
     }
-    let registry = Arc::new(with_states(std::mem::take(&mut made.registry)).await);
+    let calls = |types: Registry| {
+        let services = made.services.0.keys();
+        services.fold(types, |types, name| types.with_service(name))
+    };
+    let registry = Arc::new(with_states(calls(std::mem::take(&mut made.registry))).await);
+    let older = match made.older.take() {
+        Some(older) => Some(Arc::new(with_states(calls(older)).await)),
+        None => None,
+    };
     let (only, order) = (part.faults.clone(), options.order);
-    let world = Arc::new(World::new(seed, options, only, keeps, registry).await);
+    let world = Arc::new(World::new(seed, options, only, keeps, (registry, older)).await);
     let shared = Arc::new(Shared::new(&world, made.services.clone()));
     let processes: Processes = Arc::new(Mutex::new(processes(&world)));
     let told = Arc::new(Mutex::new(Told::default()));
@@ -102,6 +110,7 @@ async fn run_in(seed: u64, part: &Part, keeps: bool, setup: &dyn Fn(&mut Setup))
         polls,
         lasted: world.now(),
         statuses,
+        felt: world.watch.all_felt(),
         points: world.watch.points(),
         lines: world.trace.lines(),
     }
@@ -141,6 +150,19 @@ async fn script(
         );
         clients.push(is_done);
     }
+    let mut operators = Vec::new();
+    for number in 0..world.options.operators {
+        let operator = Operator::new(world, processes, number);
+        let (done, is_done) = tokio::sync::oneshot::channel::<()>();
+        world.tasks.start(
+            world.bag,
+            Box::pin(async move {
+                operator.operates().await;
+                drop(done);
+            }),
+        );
+        operators.push(is_done);
+    }
     let plan = world.plan(processes.lock().len());
     for event in plan {
         sleep(event.at.saturating_sub(world.now())).await;
@@ -148,7 +170,7 @@ async fn script(
     }
     sleep(world.options.faults_for.saturating_sub(world.now())).await;
     heal(world, shared, processes);
-    for client in clients {
+    for client in clients.into_iter().chain(operators) {
         // Its end, whatever it was.
         let _ = client.await;
     }
@@ -156,7 +178,14 @@ async fn script(
         return;
     }
     stays_at_rest(world, processes).await;
-    check_all(world, shared, processes, told, made).await;
+    check_all(
+        world,
+        shared,
+        processes,
+        told,
+        (&made.ledgers, &made.finally),
+    )
+    .await;
 }
 
 /// Kills the processes that a step takes along, and starts them again.
@@ -190,12 +219,20 @@ fn strike(world: &Arc<World>, shared: &Arc<Shared>, processes: &Processes, event
         Trouble::Outage => format!("the database answers no process for {lasts:?}"),
         Trouble::Pause => format!("{name} is paused for {lasts:?}"),
         Trouble::Stop => format!("{name} is asked to end, and is gone for {lasts:?}"),
+        Trouble::Suspend => format!("the machine stands still for {lasts:?}"),
+        Trouble::ClockSet => format!("the calendar is set by {} ms", event.by_millis),
         _ => format!("{name} is killed, and is gone for {lasts:?}"),
     };
     let is_there = match &processes.lock()[process].running {
         // One that is paused hears of nothing.
-        Some(running) => trouble != Trouble::Stop || !world.tasks.is_paused(running.link.bag),
-        None => trouble == Trouble::Outage,
+        Some(running) => {
+            !matches!(trouble, Trouble::Stop | Trouble::Suspend)
+                || !world.tasks.is_paused(running.link.bag)
+        }
+        None => matches!(
+            trouble,
+            Trouble::Outage | Trouble::Suspend | Trouble::ClockSet
+        ),
     };
     if !is_there || !world.faults.planned(id, world.now(), trouble, &place) {
         return;
@@ -204,23 +241,34 @@ fn strike(world: &Arc<World>, shared: &Arc<Shared>, processes: &Processes, event
     let (world, shared, processes) = (world.clone(), shared.clone(), processes.clone());
     match trouble {
         Trouble::Outage => world.go_out(lasts),
-        Trouble::Pause => {
-            let bag = processes.lock()[process]
-                .running
-                .as_ref()
-                .map(|running| running.link.bag);
-            let Some(bag) = bag else { return };
-            world.tasks.pause(bag);
-            let tasks = world.tasks.clone();
-            let goes_on = async move {
+        Trouble::ClockSet => {
+            world.machine.set(event.by_millis);
+            if event.by_millis.abs() > 2_000 && !world.watch.all_leases().is_empty() {
+                world.watch.felt(trouble);
+            }
+        }
+        Trouble::Pause => pause(&world, &processes, &[process], lasts),
+        Trouble::Suspend => {
+            let all: Vec<usize> = (0..processes.lock().len()).collect();
+            if !world.watch.all_leases().is_empty() {
+                world.watch.felt(trouble);
+            }
+            world.machine.suspend();
+            pause(&world, &processes, &all, lasts);
+            let machine = world.machine.clone();
+            let wakes = async move {
                 sleep(lasts).await;
-                tasks.resume(bag);
+                machine.wake();
             };
-            world.tasks.start(world.bag, Box::pin(goes_on));
+            world.tasks.start(world.bag, Box::pin(wakes));
         }
         _ => {
             let of = world.clone();
             let comes_back = async move {
+                let tasks = leases_of(&world, &processes.lock()[process]);
+                if !tasks.is_empty() {
+                    world.watch.felt(trouble);
+                }
                 if trouble == Trouble::Stop {
                     let running = processes.lock()[process].running.take();
                     if let Some(running) = running {
@@ -240,12 +288,64 @@ fn strike(world: &Arc<World>, shared: &Arc<Shared>, processes: &Processes, event
     }
 }
 
+/// The tasks whose lease a process has.
+fn leases_of(world: &World, process: &Process) -> Vec<TaskId> {
+    let running = process.running.as_ref();
+    running.map_or_else(Vec::new, |it| world.watch.leased_by(&it.engine.id))
+}
+
+/// These processes stand still for a while.
+fn pause(world: &Arc<World>, processes: &Processes, which: &[usize], lasts: Duration) {
+    for process in which {
+        let (leased, running) = {
+            let process = &processes.lock()[*process];
+            let running = process.running.as_ref();
+            let running = running.map(|it| (it.link.clone(), it.engine.id.clone()));
+            (leases_of(world, process), running)
+        };
+        let Some((link, owner)) = running else {
+            continue;
+        };
+        if world.tasks.is_paused(link.bag) {
+            continue;
+        }
+        world.tasks.pause(link.bag);
+        let world = world.clone();
+        let tasks = world.tasks.clone();
+        let bag = world.bag;
+        let goes_on = async move {
+            sleep(lasts).await;
+            let now = world.machine.timer();
+            let lost = |task: &TaskId| {
+                let lease = world.watch.lease_of(*task);
+                lease.is_none_or(|(of, until)| of != *owner || until < now)
+            };
+            if leased.iter().any(lost) {
+                world.watch.felt(Trouble::Pause);
+                world.watch.reached("paused beyond its lease");
+            }
+            link.goes_on();
+            world.tasks.resume(link.bag);
+        };
+        tasks.start(bag, Box::pin(goes_on));
+    }
+}
+
 /// Nothing goes wrong from now on, and all processes are there.
 fn heal(world: &Arc<World>, shared: &Arc<Shared>, processes: &Processes) {
     world.heal();
+    world.machine.wake();
     for process in processes.lock().iter_mut() {
+        if process.is_older {
+            process.kill(&world.tasks);
+        }
         match &process.running {
-            Some(running) => world.tasks.resume(running.link.bag),
+            Some(running) => {
+                if world.tasks.is_paused(running.link.bag) {
+                    running.link.goes_on();
+                    world.tasks.resume(running.link.bag);
+                }
+            }
             None => process.start(world, shared),
         }
     }
@@ -300,130 +400,6 @@ async fn stays_at_rest(world: &Arc<World>, processes: &Processes) {
                 .watch
                 .fails(format!("2: {kept} results are left in the spool of {name}"));
         }
-    }
-}
-
-async fn check_all(
-    world: &Arc<World>,
-    shared: &Arc<Shared>,
-    processes: &Processes,
-    told: &Arc<Mutex<Told>>,
-    made: &Setup,
-) {
-    let mut records: Vec<TaskRecord> = Vec::new();
-    for task in world.watch.tasks().into_keys() {
-        match world.store.load(task).await {
-            Ok(Some(record)) => records.push(record),
-            other => world
-                .watch
-                .fails(format!("6: task {task} cannot be read: {other:?}")),
-        }
-    }
-    let engine = processes.lock()[0]
-        .running
-        .as_ref()
-        .map(|running| running.engine.clone());
-    let Some(mut engine) = engine else { return };
-    engine.ports.store = world.store.clone();
-    for broken in broken_of_all(&engine, &records).await {
-        world.watch.fails(broken);
-    }
-    let scope = Scope::default();
-    let objects = engine.ports.objects.clone();
-    let (store, registry) = (&world.store, &world.registry);
-    let mut found = |finding: Finding| {
-        world.watch.fails(match finding.damage {
-            Damage::ObjectMissing => format!("11: {finding}"),
-            _ => format!("6: {finding}"),
-        });
-    };
-    let checked = fsck(store, registry, Some(&*objects), &scope, &mut found).await;
-    if let Err(error) = checked {
-        world
-            .watch
-            .fails(format!("6: the check does not come to its end: {error}"));
-    }
-    answers_hold(world, &told.lock(), &records);
-    objects_are_those_of_tasks(world, shared, &records);
-    if shared.broker.left() > 0 {
-        let left = shared.broker.left();
-        world
-            .watch
-            .fails(format!("2: {left} messages are left in the queue"));
-    }
-    let ended = Ended { records };
-    for finally in &made.finally {
-        if let Err(what) = finally(&ended) {
-            world.watch.fails(what);
-        }
-    }
-}
-
-/// 12 and 15: what clients were told is so.
-fn answers_hold(world: &World, told: &Told, records: &[TaskRecord]) {
-    let there: BTreeMap<TaskId, TaskStatus> = records
-        .iter()
-        .map(|record| (record.task.id, record.task.status))
-        .collect();
-    for task in &told.accepted {
-        if !there.contains_key(task) {
-            world
-                .watch
-                .fails(format!("12: task {task} was accepted, and is not there"));
-        }
-    }
-    for record in records.iter().filter(|record| record.task.parent.is_none()) {
-        if !told.accepted.contains(&record.task.id) {
-            let task = record.task.id;
-            world.watch.fails(format!(
-                "12: task {task} is there, and no client was told of it"
-            ));
-        }
-    }
-    for task in &told.cancelled {
-        if there.get(task) == Some(&TaskStatus::Completed) {
-            world.watch.fails(format!(
-                "15: a cancel of task {task} was accepted, and it has completed"
-            ));
-        }
-    }
-}
-
-/// 4: behind a task that was undone no object is left, or a sweep will find it. 11: no object is of no task.
-fn objects_are_those_of_tasks(world: &World, shared: &Shared, records: &[TaskRecord]) {
-    let of = |record: &TaskRecord| {
-        counterstep_steps::keys::task_prefix(&record.task.tenant, record.task.id)
-    };
-    let names = shared.bucket.names();
-    for record in records {
-        let (task, status) = (record.task.id, record.task.status);
-        let prefix = of(record);
-        let objects = names
-            .iter()
-            .filter(|(_, key)| key.starts_with(&prefix))
-            .count();
-        let is_undone = matches!(status, TaskStatus::Failed | TaskStatus::Cancelled);
-        if is_undone && !record.task.residue && objects > 0 && record.task.sweep_at.is_none() {
-            world.watch.fails(format!(
-                "4: task {task} is {status}, and {objects} objects of it are left"
-            ));
-        }
-    }
-}
-
-/// The end of a run, as checks of a type look at it.
-#[derive(Debug)]
-pub struct Ended {
-    /// All tasks.
-    pub records: Vec<TaskRecord>,
-}
-
-impl Ended {
-    /// Tasks that have this state.
-    #[must_use]
-    pub fn count(&self, status: TaskStatus) -> usize {
-        let of = self.records.iter();
-        of.filter(|record| record.task.status == status).count()
     }
 }
 

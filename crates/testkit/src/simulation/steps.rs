@@ -1,6 +1,7 @@
 //! Where steps run in a simulation: in the turn that asks for them, noted at their begin and their end. And the services that they
 //! call: closures, with answers that get lost.
 
+use super::executions::Executions;
 use super::faults::Trouble::{ServiceAway, ServiceDone, StepKills, StepSlow};
 use super::link::Link;
 use async_trait::async_trait;
@@ -28,18 +29,21 @@ impl StepRunner for StepLink {
                     label.task
                 )
             });
-            link.world.watch.began(&label, &link.process);
+            let executing = Executions::begin(&link.world, &label, &link);
             let struck = link.next("step", &[StepSlow, StepKills]).await;
             if let Some((StepKills, _)) = struck {
+                link.feels(StepKills);
                 link.world.kill(&link.process);
                 return std::future::pending().await;
             }
             if let Some((_, mut choice)) = struck {
+                link.feels(StepSlow);
                 let longest = u64::try_from(link.world.options.lease.as_millis() * 2);
                 link.waits(&mut choice, 1, longest.unwrap_or(u64::MAX))
                     .await;
             }
             code.await;
+            drop(executing);
             link.note(("ends", label.task.0, &step, part), || {
                 format!("{part} of {step}, attempt {attempt}, ends")
             });
@@ -51,7 +55,7 @@ type Answer = dyn Fn(&ServiceRequest) -> Result<ServiceAnswer, ServiceError> + S
 
 /// The services of a simulation, by name.
 #[derive(Clone, Default)]
-pub(super) struct Services(pub(super) BTreeMap<String, Arc<Answer>>);
+pub(super) struct Services(pub(super) BTreeMap<&'static str, Arc<Answer>>);
 
 /// The way of a process to them.
 pub(super) struct ServiceLink {
@@ -69,7 +73,7 @@ impl std::fmt::Debug for ServiceLink {
 impl HttpServices for ServiceLink {
     async fn call(&self, request: ServiceRequest) -> Result<ServiceAnswer, ServiceError> {
         let name = &request.service;
-        let Some(answer) = self.services.0.get(name) else {
+        let Some(answer) = self.services.0.get(&**name) else {
             return Err(ServiceError::Unknown(name.clone()));
         };
         let link = &self.link;
@@ -85,11 +89,13 @@ impl HttpServices for ServiceLink {
             }
             Some((ServiceAway, mut choice)) => {
                 link.waits(&mut choice, 0, 5_000).await;
+                link.feels(ServiceAway);
                 Err(ServiceError::NotSent("not reached (simulated)".to_owned()))
             }
             Some((_, mut choice)) => {
                 let _ = answer(&request);
                 link.waits(&mut choice, 1, 5_000).await;
+                link.feels(ServiceDone);
                 Err(lost())
             }
         }
@@ -102,7 +108,14 @@ impl HttpServices for ServiceLink {
 
 /// The disk of a process: what outlives its end.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Disk(Arc<Mutex<BTreeMap<SpoolKey, SpoolEntry>>>);
+pub(super) struct Disk(Arc<Mutex<BTreeMap<SpoolKey, Kept>>>);
+
+/// A result, and the start of the process that has kept it.
+#[derive(Debug)]
+struct Kept {
+    entry: SpoolEntry,
+    by: u32,
+}
 
 impl Disk {
     /// Results that are still kept.
@@ -119,7 +132,7 @@ pub(super) struct SpoolLink {
 }
 
 impl SpoolLink {
-    async fn open(&self) -> parking_lot::MutexGuard<'_, BTreeMap<SpoolKey, SpoolEntry>> {
+    async fn open(&self) -> parking_lot::MutexGuard<'_, BTreeMap<SpoolKey, Kept>> {
         self.link.next("spool", &[]).await;
         self.disk.0.lock()
     }
@@ -128,7 +141,12 @@ impl SpoolLink {
 #[async_trait]
 impl Spool for SpoolLink {
     async fn put(&self, entry: &SpoolEntry) -> Result<(), SpoolError> {
-        self.open().await.insert(entry.key, entry.clone());
+        let kept = Kept {
+            entry: entry.clone(),
+            by: self.link.start,
+        };
+        self.open().await.insert(entry.key, kept);
+        self.link.world.watch.reached("result kept in the spool");
         self.link.note(("spool", entry.key.task.0), || {
             format!("keeps a result of {}", entry.key.task)
         });
@@ -137,17 +155,26 @@ impl Spool for SpoolLink {
 
     async fn keys(&self) -> Result<Vec<SpoolKey>, SpoolError> {
         let entries = self.open().await;
-        let mut keys: Vec<_> = entries.values().map(|it| (it.kept_at, it.key)).collect();
+        let mut keys: Vec<_> = entries
+            .values()
+            .map(|it| (it.entry.kept_at, it.entry.key))
+            .collect();
         keys.sort_unstable();
         Ok(keys.into_iter().map(|(_, key)| key).collect())
     }
 
     async fn get(&self, key: &SpoolKey) -> Result<Option<SpoolEntry>, SpoolError> {
-        Ok(self.open().await.get(key).cloned())
+        let entries = self.open().await;
+        let kept = entries.get(key);
+        if kept.is_some_and(|kept| kept.by < self.link.start) {
+            self.link.world.watch.reached("spool replayed");
+        }
+        Ok(kept.map(|kept| kept.entry.clone()))
     }
 
     async fn remove(&self, key: &SpoolKey) -> Result<(), SpoolError> {
         self.open().await.remove(key);
+        self.link.world.watch.reached("spool cleared");
         Ok(())
     }
 
@@ -155,8 +182,8 @@ impl Spool for SpoolLink {
         let entries = self.disk.0.lock();
         SpoolStats {
             entries: entries.len() as u64,
-            bytes: entries.values().map(|it| it.body.len() as u64).sum(),
-            oldest: entries.values().map(|it| it.kept_at).min(),
+            bytes: entries.values().map(|it| it.entry.body.len() as u64).sum(),
+            oldest: entries.values().map(|it| it.entry.kept_at).min(),
         }
     }
 }

@@ -2,12 +2,16 @@
 
 use super::faults::Trouble::{self, StoreDone, StoreLater, StoreNotDone, StoreRefuses, StoreSlow};
 use super::link::Link;
+use super::world::By;
 use crate::through::Around;
 use async_trait::async_trait;
-use counterstep_contracts::TaskId;
+use counterstep_contracts::{Epoch, TaskId};
 use counterstep_kernel::change::transition::{Guard, Transition};
-use counterstep_kernel::ports::{CommitError, Committed, LoadFor, LoadedTask, Storage, StoreError};
+use counterstep_kernel::ports::{
+    CommitError, Committed, Heartbeat, LoadFor, LoadedTask, Storage, StoreError,
+};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::sleep;
 
 /// Around the calls of a process.
@@ -39,8 +43,9 @@ impl StoreLink {
         let Some(ends_in) = self.0.world.outage() else {
             return Ok(());
         };
-        let limit = std::time::Duration::from_secs(10);
+        let limit = Duration::from_secs(10);
         sleep(ends_in.min(limit)).await;
+        self.0.feels(Trouble::Outage);
         if ends_in > limit {
             return Err(away());
         }
@@ -67,17 +72,20 @@ impl Around for StoreLink {
             None => call.await,
             Some((StoreSlow, mut choice)) => {
                 link.waits(&mut choice, 1, 2_000).await;
+                link.feels(StoreSlow);
                 call.await
             }
             Some((StoreDone, mut choice)) => {
                 let _ = call.await;
                 link.waits(&mut choice, 1, 10_000).await;
+                link.feels(StoreDone);
                 Err(StoreError::Unknown(
                     "its answer was lost (simulated)".to_owned(),
                 ))
             }
-            Some((_, mut choice)) => {
+            Some((trouble, mut choice)) => {
                 link.waits(&mut choice, 0, 10_000).await;
+                link.feels(trouble);
                 Err(away())
             }
         };
@@ -103,7 +111,38 @@ impl Around for StoreLink {
         for task in tasks {
             self.0.looks_at(*task);
         }
-        self.call("load", store.load(tasks, purpose)).await
+        let read = self.call("load", store.load(tasks, purpose)).await;
+        if read.is_ok() {
+            tasks.iter().for_each(|task| self.0.has_read(*task));
+        }
+        read
+    }
+
+    async fn heartbeat(
+        &self,
+        store: &dyn Storage,
+        (task, epoch): (TaskId, Epoch),
+        ttl: Duration,
+    ) -> Result<Heartbeat, StoreError> {
+        let world = &self.0.world;
+        let beat = async {
+            let (machine, before) = (world.machine.timer(), world.watch.epoch_and_change(task));
+            let answer = store.heartbeat(task, epoch, ttl).await;
+            match &answer {
+                Ok(Heartbeat::Held { .. }) => {
+                    if let Some((current, _)) = before.filter(|(current, _)| *current > epoch) {
+                        world.watch.fails(format!(
+                            "1: a heartbeat under epoch {epoch} prolongs the lease of task {task}, which is at epoch {current}"
+                        ));
+                    }
+                    world.watch.prolonged(task, machine + ttl);
+                }
+                Ok(Heartbeat::Lost) => world.watch.reached("heartbeat of a lost lease"),
+                Err(_) => {}
+            }
+            answer
+        };
+        self.call("heartbeat", beat).await
     }
 
     async fn commit(
@@ -118,36 +157,52 @@ impl Around for StoreLink {
         }
         let struck = link.next("commit", &COMMITS).await;
         self.outage().await?;
-        let unknown = || StoreError::Unknown("its answer was lost (simulated)".to_owned());
+        let by = || By {
+            process: link.process.clone(),
+            storage: link.storage.clone(),
+        };
+        let unknown = || {
+            for change in changes.iter().filter(|it| it.task.is_some()) {
+                link.knows_nothing_of(change);
+            }
+            StoreError::Unknown("its answer was lost (simulated)".to_owned())
+        };
         let answer = match struck {
-            None => world.commit(&link.process, guard, changes).await,
+            None => world.commit(by(), guard, changes).await,
             Some((StoreSlow, mut choice)) => {
                 let before = choice.chance(500);
                 if before {
                     link.waits(&mut choice, 1, 5_000).await;
                 }
-                let answer = world.commit(&link.process, guard, changes).await;
+                let answer = world.commit(by(), guard, changes).await;
                 if !before {
                     link.waits(&mut choice, 1, 5_000).await;
                 }
+                link.feels(StoreSlow);
                 answer
             }
             Some((StoreRefuses, mut choice)) => {
                 link.waits(&mut choice, 0, 10_000).await;
+                link.feels(StoreRefuses);
                 Err(away().into())
             }
             Some((StoreDone, mut choice)) => {
-                let written = world.commit(&link.process, guard, changes).await;
+                let written = world.commit(by(), guard, changes).await;
                 link.waits(&mut choice, 1, 10_000).await;
-                // What is refused is not written, and its caller may know.
-                written.and(Err(unknown().into()))
+                link.feels(StoreDone);
+                match written {
+                    Ok(_) => Err(unknown().into()),
+                    // What is refused is not written, and its caller may know.
+                    refused => refused,
+                }
             }
             Some((trouble, mut choice)) => {
                 if trouble == StoreLater {
                     let after = choice.within(1, 30_000);
-                    world.commit_later(&link.process, guard, changes.to_vec(), after);
+                    world.commit_later(by(), guard, changes.to_vec(), after);
                 }
                 link.waits(&mut choice, 1, 10_000).await;
+                link.feels(trouble);
                 Err(unknown().into())
             }
         };

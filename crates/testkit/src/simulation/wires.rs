@@ -22,8 +22,20 @@ pub(super) struct SignalLink {
 
 impl Signals for SignalLink {
     fn send(&self, signal: Signal) {
-        if !self.link.is_closed() && self.link.struck("signal", &[SignalLost]).is_none() {
+        let (link, watch) = (&self.link, &self.link.world.watch);
+        if link.is_closed() {
+            return;
+        }
+        if link.struck("signal", &[SignalLost]).is_none() {
             self.signals.send(signal);
+            return;
+        }
+        match signal {
+            Signal::CancelRequested(task) if link.world.executions.runs(task) => {
+                watch.felt(SignalLost);
+                watch.reached("cancel that no signal brings");
+            }
+            _ => {}
         }
     }
 
@@ -49,14 +61,20 @@ const AWAY: &str = "no answer (simulated)";
 impl LockLink {
     async fn locks(&self) -> Result<&LocalLocks, LockError> {
         match self.link.next("locks", &[LocksAway]).await {
-            Some(_) => Err(LockError(AWAY.to_owned())),
+            Some(_) => {
+                self.link.feels(LocksAway);
+                Err(LockError(AWAY.to_owned()))
+            }
             None => Ok(&self.locks),
         }
     }
 
     async fn hints(&self) -> Result<&LocalHints, HintError> {
         match self.link.next("hints", &[LocksAway]).await {
-            Some(_) => Err(HintError(AWAY.to_owned())),
+            Some(_) => {
+                self.link.feels(LocksAway);
+                Err(HintError(AWAY.to_owned()))
+            }
             None => Ok(&self.hints),
         }
     }

@@ -1,19 +1,22 @@
 //! The world of a run: its database, its processes and its clients, from the first request until all is at rest.
 
 use super::choice::Choice;
+use super::executions::Executions;
 use super::executor::{Bag, Order, Tasks};
-use super::faults::{FaultId, Faults, Trouble};
+use super::faults::{FaultId, Faults};
+use super::machine::Machine;
 use super::trace::Trace;
 use super::watch::Watch;
 use crate::invariants;
 use counterstep_adapters::blocking_calls::BlockingCalls;
-use counterstep_adapters::sqlite::{MachineClock, SqliteOptions, SqliteStore};
-use counterstep_contracts::TaskId;
+use counterstep_adapters::sqlite::{SqliteOptions, SqliteStore};
+use counterstep_contracts::{Limit, TaskId};
 use counterstep_kernel::change::transition::{Guard, LeaseChange, Transition};
 use counterstep_kernel::ports::{CommitError, Committed, Storage, Store, StoreError};
 use counterstep_kernel::record::{AttemptMark, Intention};
 use counterstep_steps::Registry;
 use counterstep_steps::keys::ObjectKey;
+use futures::FutureExt;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,13 +40,20 @@ pub(super) struct Options {
     pub(super) clocks_drift: bool,
     pub(super) has_spool: bool,
     pub(super) has_events: bool,
+    /// All processes run on the machine of the database, each with a connection of its own, and its calendar is set.
+    pub(super) is_one_machine: bool,
+    /// How long a client may take to send a request.
+    pub(super) upload_timeout: Duration,
+    /// Processes come and go between an older program and this one.
+    pub(super) rolls: bool,
+    pub(super) operators: u32,
 }
 
 impl Options {
     pub(super) fn of(seed: u64) -> Self {
         let mut choice = Choice::of(seed, "options");
         let faults_for = choice.within(15, 40);
-        Self {
+        let options = Self {
             workers: choice.within(1, 3) as u32,
             apis: choice.within(1, 2) as u32,
             concurrency: choice.within(1, 4) as usize,
@@ -58,6 +68,17 @@ impl Options {
             clocks_drift: choice.chance(500),
             has_spool: choice.chance(500),
             has_events: choice.chance(300),
+            is_one_machine: false,
+            upload_timeout: Duration::from_secs(*choice.one_of(&[1, 8])),
+            rolls: choice.chance(300),
+            operators: choice.below(3) as u32,
+        };
+        // A machine has one clock.
+        let is_one_machine = choice.chance(250);
+        Self {
+            is_one_machine,
+            clocks_drift: options.clocks_drift && !is_one_machine,
+            ..options
         }
     }
 }
@@ -72,43 +93,63 @@ pub(super) struct World {
     /// Of the world itself: never paused.
     pub(super) bag: Bag,
     pub(super) watch: Watch,
+    pub(super) executions: Executions,
     pub(super) registry: Arc<Registry>,
+    /// What an older program has.
+    pub(super) older: Option<Arc<Registry>>,
     pub(super) store: Store,
     storage: Arc<dyn Storage>,
+    database: String,
+    pub(super) machine: Machine,
     began: Instant,
     is_healed: AtomicBool,
     outage_ends: Mutex<Option<Duration>>,
     draws: Mutex<BTreeMap<&'static str, Choice>>,
     /// Processes that the code of a step has ended, by name.
     killed: Mutex<Vec<String>>,
+    /// Starts of processes, by what leases name them.
+    pub(super) owners: Mutex<BTreeMap<String, Bag>>,
     pub(super) kills: Notify,
     /// Changes that the database still works on.
     later: AtomicU64,
 }
 
-/// What the calendar shows when a run begins: 2026-01-01.
-const BEGIN: Duration = Duration::from_secs(1_767_225_600);
+/// The adapter takes a calendar that is ahead by less for corrected.
+const TOLERANCE: Duration = Duration::from_millis(2_100);
 
-/// The clock of the database's machine.
-#[derive(Debug, Clone, Copy)]
-struct ServerClock(Instant);
-
-impl MachineClock for ServerClock {
-    fn calendar(&self) -> Duration {
-        BEGIN + self.0.elapsed()
-    }
-
-    fn monotonic(&self) -> Duration {
-        self.0.elapsed()
-    }
-
-    fn origin(&self) -> String {
-        "simulated".to_owned()
-    }
+/// Who writes a change, and by which connection.
+#[derive(Debug, Clone)]
+pub(super) struct By {
+    pub(super) process: String,
+    pub(super) storage: Arc<dyn Storage>,
 }
 
 /// Databases of this process, each of which has a name.
 static DATABASES: AtomicU64 = AtomicU64::new(0);
+
+fn open(name: &str, machine: &Machine) -> Arc<dyn Storage> {
+    let sqlite = SqliteOptions {
+        clock: Arc::new(machine.clone()),
+        blocking: BlockingCalls::Inline,
+        // One more than lists may take: a transaction here ends where it begins, so that none waits for another.
+        readers: 2,
+        ..SqliteOptions::default()
+    };
+    // Nothing in it waits: each call is made where it stands.
+    let store = SqliteStore::in_memory(name, sqlite).now_or_never();
+    let store = store.expect("it does not wait");
+    Arc::new(store.expect("a database in memory"))
+}
+
+/// The tasks that these changes write, with those that they submit.
+fn tasks_of(changes: &[Transition]) -> Vec<TaskId> {
+    let mut tasks = Vec::new();
+    for change in changes {
+        tasks.extend(change.children.iter().map(|child| child.task_id));
+        tasks.extend(change.task.as_ref().map(|_| change.task_id));
+    }
+    tasks
+}
 
 impl World {
     pub(super) async fn new(
@@ -116,20 +157,12 @@ impl World {
         options: Options,
         only: Option<BTreeSet<FaultId>>,
         keeps: bool,
-        registry: Arc<Registry>,
+        (registry, older): (Arc<Registry>, Option<Arc<Registry>>),
     ) -> Self {
-        let began = Instant::now();
-        let sqlite = SqliteOptions {
-            clock: Arc::new(ServerClock(began)),
-            blocking: BlockingCalls::Inline,
-            // One more than lists may take: a transaction here ends where it begins, so that none waits for another.
-            readers: 2,
-            ..SqliteOptions::default()
-        };
-        let name = format!("simulated {}", DATABASES.fetch_add(1, Ordering::Relaxed));
-        let store = SqliteStore::in_memory(&name, sqlite).await;
-        let storage: Arc<dyn Storage> = Arc::new(store.expect("a database in memory"));
-        let tasks = Tasks::default();
+        let machine = Machine::new(Instant::now());
+        let database = format!("simulated {}", DATABASES.fetch_add(1, Ordering::Relaxed));
+        let storage = open(&database, &machine);
+        let (tasks, rolls) = (Tasks::default(), options.rolls);
         Self {
             seed,
             options,
@@ -138,14 +171,19 @@ impl World {
             bag: tasks.bag(),
             tasks,
             watch: Watch::default(),
+            executions: Executions::default(),
             registry,
+            older: older.filter(|_| rolls),
             store: Store::new(storage.clone()),
             storage,
-            began,
+            database,
+            began: machine.began,
+            machine,
             is_healed: AtomicBool::new(false),
             outage_ends: Mutex::default(),
             draws: Mutex::default(),
             killed: Mutex::default(),
+            owners: Mutex::default(),
             kills: Notify::new(),
             later: AtomicU64::new(0),
         }
@@ -157,7 +195,46 @@ impl World {
     }
 
     pub(super) fn calendar(&self) -> Duration {
-        BEGIN + self.now()
+        self.machine.calendar_now()
+    }
+
+    /// What a process opens: one server for all, or a connection of its own to the file.
+    pub(super) fn connect(&self) -> Arc<dyn Storage> {
+        match self.options.is_one_machine {
+            true => open(&self.database, &self.machine),
+            false => self.storage.clone(),
+        }
+    }
+
+    /// The limit of a step.
+    pub(super) fn limit_of(&self, task: TaskId, step: &str) -> Option<Limit> {
+        let (name, version) = self.watch.type_of(task)?;
+        let steps = self.registry.get(&name, version)?.decl.steps;
+        steps.iter().find(|it| it.name == step)?.limit
+    }
+
+    /// More executions than a limit has permits: those whose permit is lost have to end now.
+    pub(super) fn is_kept_soon(self: &Arc<Self>, limit: &'static str, most: usize) {
+        let (world, since) = (self.clone(), self.now());
+        let look = async move {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            let all = world
+                .executions
+                .are_too_many((limit, most), since, world.now());
+            all.into_iter().for_each(|all| world.watch.fails(all));
+        };
+        self.tasks.start(self.bag, Box::pin(look));
+    }
+
+    /// A step is executed anew while another process is still busy with it: that has to end now.
+    pub(super) fn ends_soon(self: &Arc<Self>, older: u64, newer: u64) {
+        let world = self.clone();
+        let look = async move {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            let both = world.executions.both_run((older, newer), world.now());
+            both.into_iter().for_each(|both| world.watch.fails(both));
+        };
+        self.tasks.start(self.bag, Box::pin(look));
     }
 
     /// Nothing goes wrong from now on.
@@ -211,18 +288,18 @@ impl World {
     /// Writes changes, which go on when their caller is gone, as a server does.
     pub(super) async fn commit(
         self: &Arc<Self>,
-        process: &str,
+        by: By,
         guard: Guard,
         changes: &[Arc<Transition>],
     ) -> Result<Committed, CommitError> {
         let changes = changes.to_vec();
         let (answer, answered) = oneshot::channel();
-        let (world, process) = (self.clone(), process.to_owned());
+        let world = self.clone();
         self.tasks.start(
             self.bag,
             Box::pin(async move {
                 // An error: the caller is gone.
-                let _ = answer.send(world.write(&process, guard, &changes).await);
+                let _ = answer.send(world.write(&by, guard, &changes).await);
             }),
         );
         answered
@@ -233,18 +310,22 @@ impl World {
     /// Writes them after so many milliseconds, if they may be written then.
     pub(super) fn commit_later(
         self: &Arc<Self>,
-        process: &str,
+        by: By,
         guard: Guard,
         changes: Vec<Arc<Transition>>,
         after: u64,
     ) {
-        let (world, process) = (self.clone(), format!("{process}, late,"));
+        let world = self.clone();
+        let by = By {
+            process: format!("{}, late,", by.process),
+            ..by
+        };
         self.later.fetch_add(1, Ordering::Relaxed);
         self.tasks.start(
             self.bag,
             Box::pin(async move {
                 tokio::time::sleep(Duration::from_millis(after)).await;
-                let written = world.write(&process, guard, &changes).await;
+                let written = world.write(&by, guard, &changes).await;
                 world.later.fetch_sub(1, Ordering::Relaxed);
                 if written.is_ok() {
                     world.watch.reached("written late");
@@ -260,17 +341,19 @@ impl World {
 
     async fn write(
         &self,
-        process: &str,
+        By { process, storage }: &By,
         guard: Guard,
         changes: &[Arc<Transition>],
     ) -> Result<Committed, CommitError> {
+        let machine = self.machine.timer();
         let mut leases = Vec::new();
         for change in changes {
             leases.extend(self.lease_that_is_taken(guard, change).await);
         }
-        let written = self.storage.commit(guard, changes).await;
-        for live in leases.into_iter().filter(|_| written.is_ok()) {
-            self.watch.fails(live);
+        let lost = self.owners_that_lose(changes);
+        let written = storage.commit(guard, changes).await;
+        if written.is_ok() {
+            leases.into_iter().for_each(|live| self.watch.fails(live));
         }
         for change in changes {
             let rev = change.task.as_ref().map(|task| task.row.rev.0);
@@ -282,11 +365,17 @@ impl World {
         }
         match &written {
             Ok(_) => {
-                for change in changes {
-                    self.watch.committed(change);
+                for owner in lost {
+                    let bag = self.owners.lock().get(&owner).copied();
+                    if bag.is_some_and(|bag| self.tasks.is_paused(bag)) {
+                        self.watch.reached("taken back while paused");
+                    }
                 }
-                for change in changes.iter().filter(|change| change.task.is_some()) {
-                    self.check(change.task_id).await;
+                for change in changes {
+                    self.watch.committed(change, self.now(), machine);
+                }
+                for task in tasks_of(changes) {
+                    self.check(task).await;
                 }
             }
             Err(CommitError::Fenced { .. }) => self.watch.reached("fenced"),
@@ -297,11 +386,34 @@ impl World {
         written
     }
 
+    /// The processes from which these changes take a task.
+    fn owners_that_lose(&self, changes: &[Transition]) -> Vec<String> {
+        let takes = |it: &&Transition| it.audit.iter().any(|entry| entry.event == "taken_back");
+        let taken = changes.iter().filter(takes);
+        taken
+            .filter_map(|it| Some(self.watch.lease_of(it.task_id)?.0))
+            .collect()
+    }
+
     /// What is wrong once a change is written that takes a task whose lease another process holds.
     async fn lease_that_is_taken(&self, guard: Guard, change: &Transition) -> Option<String> {
         let write = change.task.as_ref()?;
         let claims = matches!(write.lease, LeaseChange::Take { .. });
         if !matches!(guard, Guard::Free { .. }) || !(claims || write.needs_expired_lease) {
+            return None;
+        }
+        // What is left of it by the timer, whatever the calendar was set to: but for what time servers may correct.
+        if let Some((owner, until)) = self.watch.lease_before(change.task_id, write.row.rev)
+            && until > self.machine.timer() + TOLERANCE
+        {
+            return Some(format!(
+                "8: task {} is taken at revision {}, {:?} before the lease of {owner} is over",
+                change.task_id,
+                write.row.rev,
+                until - self.machine.timer()
+            ));
+        }
+        if self.options.is_one_machine {
             return None;
         }
         let record = self.store.load(change.task_id).await.ok()??;
@@ -375,46 +487,4 @@ impl World {
             ));
         }
     }
-
-    /// The events of the plan: kills, pauses, stops, outages.
-    pub(super) fn plan(&self, processes: usize) -> Vec<Planned> {
-        let mut planned = Vec::new();
-        for trouble in [
-            Trouble::Kill,
-            Trouble::Pause,
-            Trouble::Stop,
-            Trouble::Outage,
-        ] {
-            for number in 0..self.faults.rate(trouble) {
-                let mut choice = Choice::of(self.seed, &format!("{trouble:?} {number}"));
-                let id = FaultId((choice.draw() >> 32) as u32);
-                let most = self.options.faults_for.as_millis() as u64;
-                let lease = self.options.lease.as_millis() as u64;
-                planned.push(Planned {
-                    id,
-                    at: Duration::from_millis(choice.below(most)),
-                    trouble,
-                    process: choice.below(processes as u64) as usize,
-                    lasts: Duration::from_millis(match choice.chance(200) {
-                        // Longer than anything is waited for.
-                        true => choice.within(lease * 3, lease * 3 + 40_000),
-                        false => choice.within(lease / 4, lease * 3),
-                    }),
-                });
-            }
-        }
-        planned.sort_by_key(|event| (event.at, event.id));
-        planned
-    }
-}
-
-/// An event of the plan.
-#[derive(Debug, Clone)]
-pub(super) struct Planned {
-    pub(super) id: FaultId,
-    pub(super) at: Duration,
-    pub(super) trouble: Trouble,
-    pub(super) process: usize,
-    /// How long the process is gone, or paused.
-    pub(super) lasts: Duration,
 }

@@ -1,6 +1,6 @@
 //! A transfer at a bank that keeps its keys, with a receipt in the object store.
 
-use counterstep_contracts::{TaskId, TaskStatus};
+use counterstep_contracts::TaskStatus;
 use counterstep_kernel::ports::{Method, ServiceAnswer, ServiceRequest};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_macros::distributed_task;
@@ -8,11 +8,10 @@ use counterstep_steps::{
     Classify, FileName, HttpCall, RetryPolicy, StepContext, StepError, StepResult, StoredFile,
     StoredFiles, UndoResult, UploadMany, UploadedFile,
 };
+use counterstep_testkit::simulation::Ledger;
 use futures::StreamExt;
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
@@ -114,68 +113,24 @@ impl Transfer {
     }
 }
 
-/// What became of a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Booking {
-    Done,
-    Undone,
-    /// Undone before it was done: it will not be done.
-    Closed,
-}
-
-/// The bookings of a bank, by key.
-#[derive(Debug, Default)]
-pub(crate) struct Bank(Mutex<BTreeMap<String, Booking>>);
-
-impl Bank {
-    /// Answers a request as often as it is sent, and does it once.
-    pub(crate) fn answer(&self, request: &ServiceRequest) -> ServiceAnswer {
-        let mut bookings = self.0.lock();
-        if request.method == Method::Delete {
-            let key = request.path.rsplit('/').next().unwrap_or_default();
-            let key = key.replace("%3A", ":");
-            let booking = bookings.entry(key).or_insert(Booking::Closed);
-            if *booking == Booking::Done {
-                *booking = Booking::Undone;
-            }
-            return ServiceAnswer::json(200, &Value::Null);
-        }
-        let body: Value = serde_json::from_slice(request.body.as_deref().unwrap_or_default())
-            .expect("a body in JSON");
-        if body["refused"] == true {
-            return ServiceAnswer::json(422, &json!({ "detail": "refused" }));
-        }
-        let mut headers = request.headers.iter();
-        let key = headers.find(|(name, _)| *name == "idempotency-key");
-        let key = key.expect("a key").1.trim_matches('"').to_owned();
-        match bookings.get(&key) {
-            Some(Booking::Undone | Booking::Closed) => {
-                ServiceAnswer::json(409, &json!({ "detail": "taken back" }))
-            }
-            Some(Booking::Done) | None => {
-                bookings.insert(key.clone(), Booking::Done);
-                ServiceAnswer::json(200, &json!({ "receipt": key }))
-            }
-        }
+/// A bank that keeps its keys, and refuses what is to be refused.
+pub(crate) fn answer(ledger: &Ledger, request: &ServiceRequest) -> ServiceAnswer {
+    let body = request.body.as_deref().unwrap_or_default();
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    if request.method != Method::Delete && body["refused"] == true {
+        return ServiceAnswer::json(422, &json!({ "detail": "refused" }));
     }
-
-    /// Whether there is a booking of this task that stands, by step.
-    pub(crate) fn of(&self, task: TaskId) -> BTreeMap<String, bool> {
-        let bookings = self.0.lock();
-        let prefix = format!("{task}:");
-        let of = bookings.iter().filter(|(key, _)| key.starts_with(&prefix));
-        of.map(|(key, booking)| (key[prefix.len()..].to_owned(), *booking == Booking::Done))
-            .collect()
-    }
+    ledger.answer(request)
 }
 
 /// 16: of a completed task all bookings stand, and of one that was undone none.
-pub(crate) fn account(record: &TaskRecord, booked: BTreeMap<String, bool>) -> Result<(), String> {
+pub(crate) fn account(record: &TaskRecord, ledger: &Ledger) -> Result<(), String> {
     let (task, status) = (record.task.id, record.task.status);
-    let stand = booked.values().filter(|stands| **stands).count();
+    let stand = ledger.standing(task);
     let expected = match status {
         TaskStatus::Completed => match record.task.task_type.as_str() {
-            "Transfer" => 2,
+            "Transfer" | "Claim" => 2,
+            "Watch" => 0,
             _ => 1,
         },
         TaskStatus::Failed | TaskStatus::Cancelled if !record.task.residue => 0,
@@ -184,7 +139,8 @@ pub(crate) fn account(record: &TaskRecord, booked: BTreeMap<String, bool>) -> Re
     match stand == expected {
         true => Ok(()),
         false => Err(format!(
-            "16: task {task} is {status}, and {stand} of its bookings stand: {booked:?}"
+            "16: task {task} is {status}, and {stand} of its bookings stand: {:?}",
+            ledger.of(task)
         )),
     }
 }

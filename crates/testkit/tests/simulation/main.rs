@@ -1,40 +1,39 @@
 //! Whole installations from seeds: the engine under all that may go wrong around it.
 
 mod bank;
+mod claim;
+mod points;
 mod trip;
+mod user;
 
-use bank::{Bank, Transfer, account};
-use counterstep_contracts::TaskStatus;
+use bank::{Transfer, account, answer};
+use claim::{Claim, ClaimBefore, Watch};
 use counterstep_steps::Registry;
 use counterstep_testkit::Form;
-use counterstep_testkit::simulation::{Choice, Outcome, Setup, Simulation};
+use counterstep_testkit::simulation::{Choice, Ledger, Setup, Simulation};
 use serde_json::json;
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use trip::{BookSeat, Trip};
 
-/// Transfers and trips, of which some fail, some are cancelled, some store files.
+/// Transfers, trips, claims and watches, of which some fail, some are cancelled, some store files.
 fn all(made: &mut Setup) {
-    let bank = Arc::new(Bank::default());
-    let (answers, checked) = (bank.clone(), bank);
-    let calls = &["bank"];
-    let types = Registry::new().with_calls::<Transfer>(calls);
-    let types = types
-        .with_calls::<Trip>(calls)
-        .with_calls::<BookSeat>(calls);
-    made.types(types)
-        .request(|choice| match choice.chance(600) {
-            true => transfer(choice),
-            false => trip(choice),
+    let ledger = Ledger::default();
+    let (answers, checked) = (ledger.clone(), ledger);
+    let types = Registry::new().with::<Transfer>();
+    let types = types.with::<Trip>().with::<BookSeat>();
+    let types = types.with::<Watch>().with::<ClaimBefore>();
+    made.older(types.clone())
+        .types(types.with::<Claim>())
+        .request(|choice| match choice.below(100) {
+            0..40 => transfer(choice),
+            40..62 => trip(choice),
+            62..88 => claim(choice),
+            _ => watch(choice),
         })
-        .service("bank", move |request| Ok(answers.answer(request)))
+        .service("bank", move |request| Ok(answer(&answers, request)))
         .finally(move |ended| {
-            for record in &ended.records {
-                let booked = checked.of(record.task.id);
-                account(record, booked)?;
-            }
-            Ok(())
+            let mut records = ended.records.iter();
+            records.try_for_each(|record| account(record, &checked))
         });
 }
 
@@ -62,51 +61,91 @@ fn trip(choice: &mut Choice) -> Form {
         .field("fails_at", fails_at.unwrap_or_default())
 }
 
+fn claim(choice: &mut Choice) -> Form {
+    let within = format!("{}s", choice.within(2, 25));
+    let pays = choice.chance(700);
+    let form = Form::to::<Claim>()
+        .field("within", within)
+        .field("is_stubborn", choice.chance(400));
+    let body = json!({ "pays": pays, "by": *choice.one_of(&["carla", "dora"]) });
+    match choice.below(10) {
+        0 => form.never_answer("decision"),
+        1 => form.answer_late("decision", body),
+        _ => form.answer("decision", body),
+    }
+}
+
+fn watch(choice: &mut Choice) -> Form {
+    Form::to::<Watch>().field("seconds", choice.within(5, 90))
+}
+
 fn simulation() -> Simulation {
     Simulation::of(all)
 }
 
 /// `SIMULATE_SEEDS`, `SIMULATE_FROM` and `SIMULATE_SECONDS` as `cargo xtask simulate` sets them.
-fn set(name: &str, default: u64) -> u64 {
+fn set(name: &str) -> Option<u64> {
     let set = std::env::var(name).ok();
-    set.map_or(default, |text| text.parse().expect("a number"))
+    set.map(|text| text.parse().expect("a number"))
 }
+
+/// The first new seed: every commit tries others.
+fn seeds_of_the_commit() -> u64 {
+    let mut git = std::process::Command::new("git");
+    git.args(["rev-parse", "HEAD"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    let head = git.output().ok();
+    let head = head.and_then(|it| String::from_utf8(it.stdout).ok());
+    let number = head.and_then(|it| u64::from_str_radix(it.get(..8)?, 16).ok());
+    1_000_000 + number.unwrap_or_default() * 1_000
+}
+
+/// Seeds in a second, at least, where they run for a time that was asked for: one that grows slow finds nothing any more.
+const LEAST: f64 = 400.0 / 60.0;
+
+/// Seeds of a run that has to reach everything.
+const LONG: usize = 1_000;
 
 #[test]
 fn nothing_breaks_whatever_goes_wrong() {
-    let seeds = simulation()
-        .from(set("SIMULATE_FROM", 1))
-        .seeds(set("SIMULATE_SEEDS", 200))
-        .within(Duration::from_secs(set("SIMULATE_SECONDS", 30)));
-    let began = std::time::Instant::now();
-    let outcomes = seeds.check();
+    let from = set("SIMULATE_FROM").unwrap_or_else(seeds_of_the_commit);
+    let (seeds, seconds) = (set("SIMULATE_SEEDS"), set("SIMULATE_SECONDS"));
+    let asked = seeds.is_some() || seconds.is_some();
+    let simulation = simulation()
+        .kept(if asked { &[] } else { &points::KEPT })
+        .from(from)
+        .seeds(seeds.unwrap_or(u64::MAX))
+        .within(Duration::from_secs(seconds.unwrap_or(match asked {
+            true => u64::from(u32::MAX),
+            false => 20,
+        })));
+    let began = Instant::now();
+    let outcomes = simulation.check(|_| Ok(()));
     let took = began.elapsed();
-    let sum = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();
-    let mut statuses: BTreeMap<TaskStatus, u32> = BTreeMap::new();
-    let mut points: BTreeMap<&str, u64> = BTreeMap::new();
-    let mut troubles: BTreeMap<String, u64> = BTreeMap::new();
-    for outcome in &outcomes {
-        for (status, tasks) in &outcome.statuses {
-            *statuses.entry(*status).or_default() += tasks;
-        }
-        for (point, times) in &outcome.points {
-            *points.entry(point).or_default() += times;
-        }
-        for strike in &outcome.strikes {
-            *troubles.entry(format!("{:?}", strike.trouble)).or_default() += 1;
-        }
+    println!("seeds from {from} on\n{}", points::summary(&outcomes, took));
+    if outcomes.len() >= LONG {
+        points::all_reached(&outcomes.iter().collect::<Vec<_>>());
     }
-    println!(
-        "{} seeds in {took:?}, {:?} a seed; {} polls, {} s of simulated time; tasks {statuses:?}\nfaults {troubles:?}\npoints {points:?}",
-        outcomes.len(),
-        took / u32::try_from(outcomes.len().max(1)).unwrap_or(1),
-        sum(|it| it.polls),
-        sum(|it| it.lasted.as_secs()),
-    );
-    assert!(
-        statuses.contains_key(&TaskStatus::Completed),
-        "{statuses:?}"
-    );
+    if let (Some(seconds), None) = (seconds, seeds) {
+        let least = LEAST * seconds as f64;
+        assert!(
+            outcomes.len() as f64 >= least,
+            "{} seeds in {took:?}: expected {least} at least",
+            outcomes.len()
+        );
+    }
+}
+
+/// Prints the seeds that `points.rs` is to keep, of those that the variables name.
+#[test]
+#[ignore = "run by hand where points were added, or the seeds mean something else"]
+fn seeds_to_keep() {
+    let seeds = simulation()
+        .from(set("SIMULATE_FROM").unwrap_or(1))
+        .seeds(set("SIMULATE_SEEDS").unwrap_or(1_000));
+    let outcomes = seeds.check(|_| Ok(()));
+    println!("{:?}", points::chosen(&outcomes));
+    points::all_reached(&outcomes.iter().collect::<Vec<_>>());
 }
 
 #[test]

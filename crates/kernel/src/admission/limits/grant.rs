@@ -6,6 +6,7 @@
 
 use crate::record::DbTime;
 use counterstep_contracts::limit::Rate;
+use counterstep_steps::guard;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -98,6 +99,11 @@ impl LimitState {
             let lacks = u32::from(holder.wanted > holder.held);
             (taken.saturating_add(holder.held), hungry + lacks)
         });
+        let taken = if guard!("permits of others", false) {
+            0
+        } else {
+            taken
+        };
         let (held, share) = match values.at_once {
             None => (wanted, None),
             Some(most) => {

@@ -1,6 +1,7 @@
 //! A permit of a limit in the hands of an attempt.
 
 use super::{LimitKey, Limits};
+use counterstep_steps::guard;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +42,9 @@ impl LimitPermit {
     pub(crate) async fn lost(&self) {
         while let Some(left) = self.limits.left(&self.key) {
             if left.is_zero() {
+                if guard!("lease of a permit", false) {
+                    break;
+                }
                 return;
             }
             self.limits.clock.sleep(left).await;
@@ -51,6 +55,9 @@ impl LimitPermit {
 
 impl Drop for LimitPermit {
     fn drop(&mut self) {
+        if guard!("permit given back", false) {
+            return;
+        }
         self.limits.give_back(&self.key);
     }
 }

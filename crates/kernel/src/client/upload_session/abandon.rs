@@ -4,6 +4,7 @@ use super::UploadSession;
 use crate::change::transition::{IdempotencyWrite, ReceiveWrite};
 use crate::client::{abandoned, idempotency};
 use crate::keys;
+use counterstep_steps::guard;
 use futures::future::BoxFuture;
 
 impl UploadSession {
@@ -24,8 +25,9 @@ impl UploadSession {
             // This first: a submission whose answer was lost may still be on its way into the
             // database. It finds its receive condemned and fails, or this has waited for it and
             // then finds the task; the files go in the first case only.
+            let finds_out = !guard!("abandoned request finds its task", false);
             let written = idempotency::write(&self.engine, self.id, receive, release.clone());
-            if let Err(error) = written.await {
+            if finds_out && let Err(error) = written.await {
                 if let Some(release) = release.filter(|_| abandoned::is_away(&error)) {
                     self.engine.abandoned.add(self.id, release);
                 }
@@ -34,7 +36,8 @@ impl UploadSession {
             }
             match self.engine.ports.store.load(self.id).await {
                 Ok(None) => {}
-                Ok(Some(_)) => return,
+                Ok(Some(_)) if finds_out => return,
+                Ok(Some(_)) => {}
                 Err(error) => {
                     tracing::warn!(task = %self.id, why, %error, "a request came to nothing; its files are left to the sweep");
                     return;

@@ -1,0 +1,335 @@
+//! The people of a run. Some answer what tasks wait for; operators settle what is parked, pause queues, disable types, set limits, and
+//! take all of that back in the end.
+
+use super::choice::Choice;
+use super::clients::{Told, send};
+use super::process::Processes;
+use super::world::World;
+use crate::answers::Answer;
+use counterstep_contracts::bulk::BulkAction;
+use counterstep_contracts::{Labels, QueueName, SettledAs, TaskId, TaskStatus, Tenant};
+use counterstep_kernel::Engine;
+use counterstep_kernel::admission::disable::{TypeDecision, disable_type, enable_type};
+use counterstep_kernel::admission::limits::{NewLimit, reset_limit, set_limit};
+use counterstep_kernel::admission::paused_queues::{pause_queue, resume_queue};
+use counterstep_kernel::bulk::{self, BulkSpec};
+use counterstep_kernel::client::{self, SignalRefusal};
+use counterstep_kernel::dead_letters::Selection;
+use counterstep_kernel::operator::{self, Resolution, Retrial};
+use counterstep_kernel::ports::FailureFilter;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// In audits.
+const ACTOR: &str = "operator";
+
+/// Sends what a request's client has planned to answer.
+pub(super) async fn answer(
+    world: Arc<World>,
+    processes: Processes,
+    told: Arc<Mutex<Told>>,
+    task: TaskId,
+    planned: Vec<(String, Answer)>,
+) {
+    let mut choice = Choice::of(world.seed, &format!("answers {task}"));
+    for (step, answer) in planned {
+        let (body, latest) = match answer {
+            Answer::InTime(body) => (body, 8_000),
+            Answer::Late(body) => (body, 60_000),
+            Answer::Never => continue,
+        };
+        sleep(Duration::from_millis(choice.below(latest))).await;
+        // As often as a person would.
+        for _ in 0..12 {
+            let (name, sent) = (step.clone(), body.clone());
+            let signal = |engine: Engine| -> BoxFuture<'static, _> {
+                Box::pin(async move { client::signal(&engine, task, &name, sent, "client").await })
+            };
+            match send(&world, &processes, &mut choice, signal).await {
+                Some(Ok(_)) => {
+                    world.watch.reached("signal accepted");
+                    world.note(("signal", task.0, &step), || {
+                        format!("the signal {step} of {task} is accepted")
+                    });
+                    let of = (task, step.clone());
+                    told.lock().signals.insert(of, body.clone());
+                    break;
+                }
+                Some(Err(SignalRefusal::Change(_) | SignalRefusal::UnknownType)) | None => {
+                    sleep(Duration::from_millis(choice.within(200, 3_000))).await;
+                }
+                Some(Err(SignalRefusal::TooLate { .. })) => {
+                    world.watch.reached("signal too late");
+                    break;
+                }
+                Some(Err(error)) => {
+                    let what = format!("15: the signal {step} of {task} was refused: {error}");
+                    world.watch.fails(what);
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// What operators can work on.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Operable {
+    queues: Vec<QueueName>,
+    types: Vec<&'static str>,
+    limits: Vec<&'static str>,
+}
+
+impl Operable {
+    pub(super) fn of(world: &World) -> Self {
+        let decls: Vec<_> = world.registry.iter().map(|it| it.decl).collect();
+        let names: BTreeSet<_> = decls.iter().map(|decl| decl.name).collect();
+        let steps = decls.iter().flat_map(|decl| decl.steps);
+        let limits: BTreeSet<_> = steps.filter_map(|it| Some(it.limit?.name)).collect();
+        let hosts = [
+            counterstep_contracts::Host::Worker,
+            counterstep_contracts::Host::Api,
+        ];
+        let queues = hosts.iter().flat_map(|host| world.registry.queues(*host));
+        Self {
+            queues: queues.collect(),
+            types: names.into_iter().collect(),
+            limits: limits.into_iter().collect(),
+        }
+    }
+}
+
+/// What an operator has changed, and takes back.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Change {
+    Paused(QueueName),
+    Disabled(&'static str),
+    Limited(&'static str),
+}
+
+impl Change {
+    /// Whether it is so now. `None`: no answer.
+    async fn set(&self, by: &mut Operator) -> Option<bool> {
+        let most = by.choice.within(1, 4) as u32;
+        if let Self::Limited(name) = self {
+            by.world.executions.limit_is(name, most);
+        }
+        let of = self.clone();
+        by.done(move |engine| {
+            Box::pin(async move {
+                match of {
+                    Self::Paused(queue) => {
+                        let by = (ACTOR, "a look");
+                        pause_queue(&engine, &queue, by).await.is_ok()
+                    }
+                    Self::Disabled(name) => disable_type(&engine, name, decision()).await.is_ok(),
+                    Self::Limited(name) => {
+                        let new = NewLimit {
+                            at_once: Some(most),
+                            rate: None,
+                            actor: ACTOR,
+                            note: "a look",
+                        };
+                        set_limit(&engine, name, new).await.is_ok()
+                    }
+                }
+            })
+        })
+        .await
+    }
+
+    async fn take_back(&self, by: &mut Operator) -> Option<bool> {
+        let of = self.clone();
+        by.done(move |engine| {
+            Box::pin(async move {
+                match of {
+                    Self::Paused(queue) => {
+                        let by = (ACTOR, "done");
+                        resume_queue(&engine, &queue, by).await.is_ok()
+                    }
+                    Self::Disabled(name) => enable_type(&engine, name, decision()).await.is_ok(),
+                    Self::Limited(name) => reset_limit(&engine, name, ACTOR, "done").await.is_ok(),
+                }
+            })
+        })
+        .await
+    }
+
+    fn point(&self) -> &'static str {
+        match self {
+            Self::Paused(_) => "queue paused",
+            Self::Disabled(_) => "type disabled",
+            Self::Limited(_) => "limit set",
+        }
+    }
+}
+
+const fn decision() -> TypeDecision<'static> {
+    TypeDecision {
+        actor: ACTOR,
+        name: None,
+        note: "a look",
+    }
+}
+
+/// One of them.
+pub(super) struct Operator {
+    world: Arc<World>,
+    processes: Processes,
+    choice: Choice,
+    operable: Operable,
+    changed: BTreeSet<Change>,
+}
+
+impl Operator {
+    pub(super) fn new(world: &Arc<World>, processes: &Processes, number: u32) -> Self {
+        Self {
+            world: world.clone(),
+            processes: processes.clone(),
+            choice: Choice::of(world.seed, &format!("operator {number}")),
+            operable: Operable::of(world),
+            changed: BTreeSet::new(),
+        }
+    }
+
+    /// Operates until all is healed, and takes back what it has changed.
+    pub(super) async fn operates(mut self) {
+        loop {
+            sleep(Duration::from_millis(self.choice.within(500, 6_000))).await;
+            if self.world.is_healed() {
+                break;
+            }
+            match self.choice.below(10) {
+                0 => {
+                    self.changes(self.operable.queues.clone(), Change::Paused)
+                        .await
+                }
+                1 => {
+                    self.changes(self.operable.types.clone(), Change::Disabled)
+                        .await
+                }
+                2 | 3 => {
+                    self.changes(self.operable.limits.clone(), Change::Limited)
+                        .await
+                }
+                4 => self.takes_back().await,
+                5 => self.redrives_all().await,
+                _ => self.settles_one().await,
+            }
+        }
+        while !self.changed.is_empty() {
+            self.takes_back().await;
+            sleep(Duration::from_millis(500)).await;
+        }
+    }
+
+    async fn changes<T: Clone>(&mut self, of: Vec<T>, change: impl FnOnce(T) -> Change) {
+        if of.is_empty() {
+            return;
+        }
+        let change = change(self.choice.one_of(&of).clone());
+        // It may be so without an answer.
+        self.changed.insert(change.clone());
+        if change.set(self).await == Some(true) {
+            self.world.note(change.point(), || format!("{change:?}"));
+            self.world.watch.reached(change.point());
+        }
+    }
+
+    async fn takes_back(&mut self) {
+        let Some(change) = self.changed.first().cloned() else {
+            return;
+        };
+        if change.take_back(self).await == Some(true) {
+            self.world.note(("taken back", change.point()), || {
+                format!("taken back: {change:?}")
+            });
+            self.changed.remove(&change);
+        }
+    }
+
+    /// All that is parked goes on, as one operation.
+    async fn redrives_all(&mut self) {
+        let spec = BulkSpec {
+            action: BulkAction::Redrive,
+            settled: None,
+            patch: None,
+            from: None,
+            selection: Selection {
+                tenant: Tenant::default(),
+                task_type: None,
+                statuses: vec![TaskStatus::DeadLettered, TaskStatus::CompensationFailed],
+                labels: Labels::new(),
+                failure: FailureFilter::default(),
+                group: None,
+                since: None,
+                until: None,
+            },
+            note: "all at once".to_owned(),
+            actor: ACTOR.to_owned(),
+        };
+        let start = |engine: Engine| -> BoxFuture<'static, bool> {
+            Box::pin(async move { bulk::start(&engine, spec).await.is_ok() })
+        };
+        if self.done(start).await == Some(true) {
+            self.world.watch.reached("bulk started");
+        }
+    }
+
+    async fn settles_one(&mut self) {
+        let tasks = self.world.watch.tasks();
+        let parked = tasks.iter().filter(|(_, task)| task.status.is_parked());
+        let parked: Vec<TaskId> = parked.map(|(task, _)| *task).collect();
+        if parked.is_empty() {
+            return;
+        }
+        let task = *self.choice.one_of(&parked);
+        let resolves = self.choice.chance(300);
+        let decide = move |engine: Engine| -> BoxFuture<'static, bool> {
+            Box::pin(async move {
+                let decided = match resolves {
+                    true => {
+                        let resolution = Resolution {
+                            step: None,
+                            settled: SettledAs::NotNeeded,
+                            output: None,
+                            task: None,
+                            actor: ACTOR.to_owned(),
+                            note: "not needed".to_owned(),
+                            bulk: None,
+                        };
+                        operator::resolve(&engine, task, resolution).await
+                    }
+                    false => {
+                        let retrial = Retrial {
+                            direction: None,
+                            edit: None,
+                            actor: ACTOR.to_owned(),
+                            note: "once more".to_owned(),
+                            bulk: None,
+                        };
+                        operator::retry(&engine, task, retrial).await
+                    }
+                };
+                decided.is_ok()
+            })
+        };
+        if self.done(decide).await == Some(true) {
+            self.world.watch.reached(match resolves {
+                true => "resolved by an operator",
+                false => "retried by an operator",
+            });
+        }
+    }
+
+    async fn done(
+        &mut self,
+        handle: impl FnOnce(Engine) -> BoxFuture<'static, bool>,
+    ) -> Option<bool> {
+        send(&self.world, &self.processes, &mut self.choice, handle).await
+    }
+}
