@@ -4,7 +4,7 @@
 use crate::place::Place;
 use crate::process::Process;
 use crate::services::{self, Served};
-use counterstep_testkit::servers::Servers;
+use counterstep_testkit::servers::{NatsCluster, Servers};
 
 /// The one real bucket; declared buckets are folders of it.
 const BUCKET: &str = "store";
@@ -14,6 +14,8 @@ const BUCKET: &str = "store";
 pub struct Cluster {
     /// The servers.
     pub servers: Servers,
+    /// In place of the one NATS server, where there is one.
+    pub nats_cluster: Option<NatsCluster>,
     /// Logs and local files.
     pub place: Place,
     /// The database.
@@ -48,6 +50,7 @@ impl Cluster {
         let times = times.iter().map(|&flag| flag.to_owned()).collect();
         let cluster = Self {
             servers,
+            nats_cluster: None,
             place,
             database,
             objects,
@@ -59,6 +62,16 @@ impl Cluster {
         cluster
     }
 
+    /// With a cluster of three NATS servers, on which streams have three copies, for every process that starts from now on.
+    #[must_use]
+    pub fn with_nats_cluster(self) -> Self {
+        let nats_cluster = Some(NatsCluster::start());
+        Self {
+            nats_cluster,
+            ..self
+        }
+    }
+
     /// Other flags for every process that starts from now on.
     pub fn set_flags(&mut self, times: &[&str]) {
         self.times = times.iter().map(|&flag| flag.to_owned()).collect();
@@ -68,9 +81,16 @@ impl Cluster {
     #[must_use]
     pub fn flags(&self) -> Vec<String> {
         let mut flags = self.times.clone();
+        let nats = match &self.nats_cluster {
+            Some(cluster) => {
+                flags.extend(["--nats-replicas".to_owned(), "3".to_owned()]);
+                cluster.url()
+            }
+            None => self.servers.nats.url(),
+        };
         let places = [
             ("--database", self.database.clone()),
-            ("--nats", self.servers.nats.url()),
+            ("--nats", nats),
             ("--redis", self.servers.redis.url()),
             ("--objects", self.objects.clone()),
         ];

@@ -4,7 +4,7 @@
 mod changes;
 mod undos;
 
-pub use changes::left_unclaimed;
+pub use changes::{left_unclaimed, waits_for_hosts};
 
 use counterstep_contracts::{
     Attempt, Direction, Outcome, StepStatus, TaskDecl, TaskId, TaskStatus, UndoDecl,

@@ -2,7 +2,7 @@
 //! with 1 where it has found an anomaly, and with 2 where a fault left no evidence.
 
 use clap::Parser;
-use counterstep_tests::chaos::{Options, run};
+use counterstep_tests::chaos::{OF_NATS_CLUSTER, Options, Strikes, run};
 use counterstep_tests::program;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,6 +25,9 @@ struct Arguments {
     /// full.
     #[arg(long)]
     disk: Option<PathBuf>,
+    /// Let the faults be those of three NATS servers that are one cluster.
+    #[arg(long)]
+    nats_cluster: bool,
     /// Program under test, instead of the one built from this tree.
     #[arg(long)]
     program: Option<PathBuf>,
@@ -43,6 +46,11 @@ async fn main() -> ExitCode {
         length: Duration::from_secs(arguments.minutes * 60),
         clients: arguments.clients,
         disk: arguments.disk,
+        strikes: if arguments.nats_cluster {
+            Strikes::NatsCluster(OF_NATS_CLUSTER)
+        } else {
+            Strikes::All
+        },
     };
     println!(
         "chaos: seed {}, {} minutes, {} clients",

@@ -145,6 +145,7 @@ impl Client {
                         task: task_id,
                         key: key.to_owned(),
                         is_order,
+                        answered_in: sent.elapsed(),
                         status: None,
                         cancel: Cancel::NotAsked,
                         anomalies,

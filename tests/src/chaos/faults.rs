@@ -3,6 +3,7 @@
 //! lasts until its process is replaced.
 
 use super::fleet::{Fleet, LEASE, LOOKS, Role};
+use super::strikes::Strikes;
 use crate::process::Signal;
 use crate::sample::Chance;
 use crate::wait::{LATER, until_now};
@@ -33,6 +34,28 @@ pub(super) const REFUSE_OBJECTS: &str = "the object store refuses";
 pub(super) const BREAK_SERVICES: &str = "HTTP services break";
 pub(super) const WRONG_CLOCK: &str = "a process starts with a wrong clock";
 pub(super) const FULL_DISK: &str = "the disk is full";
+
+/// The NATS server that leads the stream of work is killed.
+pub const KILL_LEADER: &str = "the leader of the NATS stream is killed";
+const KILL_TWO: &str = "two NATS servers of three are killed";
+const WIPE_ONE: &str = "one NATS server of three loses its disk";
+const PUT_BACK: &str = "all NATS servers come back with disks of 5 s ago";
+
+/// All kinds that need three NATS servers.
+pub const OF_NATS_CLUSTER: &[&str] = &[
+    KILL_LEADER,
+    KILL_LEADER,
+    KILL_LEADER,
+    KILL_TWO,
+    WIPE_ONE,
+    PUT_BACK,
+];
+
+/// How long NATS servers may take to agree again.
+const AGREE: Duration = Duration::from_secs(60);
+
+/// The stream of work.
+const STREAM: &str = "counterstep-work";
 
 const ALWAYS: &[&str] = &[
     KILL_WORKER,
@@ -131,6 +154,7 @@ const SMALLEST: usize = 4096;
 /// Which faults there are, how often each struck, and what proves it.
 #[derive(Debug)]
 pub(super) struct Faults {
+    strikes: Strikes,
     deck: Vec<&'static str>,
     pub(super) struck: BTreeMap<&'static str, u32>,
     disk: Option<Disk>,
@@ -140,6 +164,10 @@ pub(super) struct Faults {
     paused_with_tasks: u32,
     /// Whether Redis held keys when it lost them.
     flushed_keys: bool,
+    /// How often another NATS server led the stream after its leader was killed.
+    moved: u32,
+    /// How often a NATS server had the stream again after it lost its disk.
+    refilled: u32,
     /// What contradicted a promise while a fault struck.
     pub(super) anomalies: Vec<String>,
     /// Troubles that were planted in the HTTP services.
@@ -147,14 +175,17 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    pub(super) fn new(disk: Option<Disk>) -> Self {
+    pub(super) fn new(strikes: Strikes, disk: Option<Disk>) -> Self {
         Self {
+            strikes,
             deck: Vec::new(),
             struck: BTreeMap::new(),
             disk,
             shifted: 0,
             paused_with_tasks: 0,
             flushed_keys: false,
+            moved: 0,
+            refilled: 0,
             anomalies: Vec::new(),
             troubles: 0,
         }
@@ -163,10 +194,15 @@ impl Faults {
     /// The next fault of a deck that holds each kind once and is shuffled again when it is empty.
     pub(super) fn draw(&mut self, chance: &mut Chance) -> &'static str {
         if self.deck.is_empty() {
-            self.deck.extend(ALWAYS);
-            self.deck
-                .extend(Fleet::can_shift_clocks().then_some(WRONG_CLOCK));
-            self.deck.extend(self.disk.is_some().then_some(FULL_DISK));
+            match self.strikes {
+                Strikes::NatsCluster(kinds) => self.deck.extend(kinds),
+                Strikes::All => {
+                    self.deck.extend(ALWAYS);
+                    self.deck
+                        .extend(Fleet::can_shift_clocks().then_some(WRONG_CLOCK));
+                    self.deck.extend(self.disk.is_some().then_some(FULL_DISK));
+                }
+            }
         }
         let at = usize::try_from(chance.within(0, self.deck.len() as u64)).expect("a small number");
         self.deck.swap_remove(at)
@@ -174,6 +210,9 @@ impl Faults {
 
     /// Kinds that this machine does not allow.
     pub(super) fn left_out(&self) -> Vec<&'static str> {
+        if self.strikes != Strikes::All {
+            return Vec::new();
+        }
         let clock = (!Fleet::can_shift_clocks()).then_some(WRONG_CLOCK);
         let disk = self.disk.is_none().then_some(FULL_DISK);
         clock.into_iter().chain(disk).collect()
@@ -283,7 +322,58 @@ impl Faults {
                     servers.postgres.restart();
                 }
             }
+            of_cluster => return self.strike_nats(of_cluster, fleet, chance, lasts).await,
+        }
+        *self.struck.entry(kind).or_default() += 1;
+    }
+
+    async fn strike_nats(
+        &mut self,
+        kind: &'static str,
+        fleet: &Fleet,
+        chance: &mut Chance,
+        lasts: Duration,
+    ) {
+        let nats = fleet.cluster.nats_cluster.as_ref();
+        let nats = nats.expect("drawn only where there is a cluster");
+        let Some(leader) = nats.leader_of(STREAM) else {
+            println!("         no server leads the stream: nothing strikes");
+            return;
+        };
+        let servers = nats.servers();
+        match kind {
+            KILL_LEADER => {
+                servers[leader].crash();
+                let led_by_another = || nats.leader_of(STREAM).is_some_and(|now| now != leader);
+                self.moved += u32::from(within(AGREE, led_by_another).await);
+                servers[leader].begin();
+            }
+            KILL_TWO => {
+                let other = &servers[(leader + 1) % servers.len()];
+                servers[leader].crash();
+                other.crash();
+                tokio::time::sleep(lasts).await;
+                servers[leader].begin();
+                other.begin();
+            }
+            WIPE_ONE => {
+                let at = chance.within(0, servers.len() as u64);
+                let at = usize::try_from(at).expect("a small number");
+                servers[at].crash();
+                servers[at].wipe_store();
+                servers[at].begin();
+                self.refilled += u32::from(within(AGREE, || nats.has(at, STREAM)).await);
+            }
+            PUT_BACK => {
+                let stores = nats.copy_stores();
+                tokio::time::sleep(Duration::from_secs(5)).await;
+                nats.put_back(&stores);
+            }
             other => unreachable!("no such fault: {other}"),
+        }
+        if !nats.agree_within(AGREE) {
+            // Of the server program, and not of what is tested: tasks have to go on by polls.
+            println!("         the NATS servers do not agree after {AGREE:?}");
         }
         *self.struck.entry(kind).or_default() += 1;
     }
@@ -299,7 +389,9 @@ impl Faults {
                 "answer to a commit was lost",
             ]),
             LOSE_REPLIES => fleet.proxy.lost() > 0,
-            CRASH_NATS => marks(&["the connection to NATS was lost"]),
+            KILL_LEADER => self.moved > 0,
+            WIPE_ONE => self.refilled > 0,
+            CRASH_NATS | KILL_TWO | PUT_BACK => marks(&["the connection to NATS was lost"]),
             WIPE_NATS => marks(&["the stream was gone"]),
             FLUSH_REDIS => self.flushed_keys || marks(&["the lock was gone"]),
             STOP_REDIS => marks(&["going on without"]),
@@ -317,6 +409,18 @@ impl Faults {
             .map(|kind| (*kind).to_owned())
             .collect()
     }
+}
+
+/// Whether it comes true within the limit.
+async fn within(limit: Duration, mut is_true: impl FnMut() -> bool) -> bool {
+    let until = Instant::now() + limit;
+    while !is_true() {
+        if Instant::now() > until {
+            return false;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    true
 }
 
 /// Kills one of a role and starts it again. Returns which.

@@ -1,6 +1,7 @@
 //! The processes of a chaos run and the servers behind them. Owns how a process is started again
 //! after a fault; must not decide when one strikes.
 
+use super::strikes::Strikes;
 use crate::api::Api;
 use crate::cluster::Cluster;
 use crate::process::{Process, Signal, can_shift_clocks, wrong_clock};
@@ -73,9 +74,12 @@ pub(super) struct Fleet {
 }
 
 impl Fleet {
-    pub(super) async fn start() -> Self {
+    pub(super) async fn start(strikes: Strikes) -> Self {
         let services = Services::start().await;
         let mut cluster = Cluster::start(TIMES_BEFORE_SETTINGS);
+        if let Strikes::NatsCluster(_) = strikes {
+            cluster = cluster.with_nats_cluster();
+        }
         let service = |name: &str| {
             format!(
                 "[services.{name}]\nurl = {:?}\ntoken_file = {:?}\n",

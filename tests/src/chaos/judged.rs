@@ -14,6 +14,8 @@ pub(super) struct Submitted {
     /// The idempotency key under which it was submitted.
     pub(super) key: String,
     pub(super) is_order: bool,
+    /// How long the answer that accepted it took.
+    pub(super) answered_in: Duration,
     /// In which state it came to rest, where the client has seen that.
     pub(super) status: Option<TaskStatus>,
     pub(super) cancel: Cancel,
@@ -32,7 +34,7 @@ pub(super) enum Cancel {
 
 /// A dispatched task is claimed or dispatched once more within this time, and an event is published: the
 /// reconciler waits for a minute at most, and faults last for seconds.
-const LONGEST_ON_THE_WAY: Duration = Duration::from_secs(120);
+pub(super) const LONGEST_ON_THE_WAY: Duration = Duration::from_secs(120);
 
 /// What a run has left behind.
 #[derive(Debug)]
@@ -43,9 +45,12 @@ pub(super) struct Left<'a> {
     pub(super) unsettled: &'a BTreeMap<TaskId, String>,
     /// Age of the oldest event that is not published.
     pub(super) oldest_unpublished: Option<Duration>,
+    /// Time within which a dispatched task is claimed.
+    pub(super) longest_wait: Duration,
 }
 
 pub(super) fn anomalies(left: &Left<'_>) -> Vec<String> {
+    let of_rows = |known| of_rows(known, left.longest_wait);
     let mut anomalies: Vec<String> = left.known.iter().flat_map(of_rows).collect();
     anomalies.extend(of_keys(left.known));
     let oldest = left.oldest_unpublished;
@@ -77,13 +82,13 @@ pub(super) fn anomalies(left: &Left<'_>) -> Vec<String> {
     anomalies
 }
 
-fn of_rows(known: &Known) -> Vec<String> {
+fn of_rows(known: &Known, longest_wait: Duration) -> Vec<String> {
     let row = &known.record.task;
     let mut broken = known.broken();
     broken.extend(invariants::left_unclaimed(
         &known.record,
         &known.history,
-        LONGEST_ON_THE_WAY,
+        longest_wait,
     ));
     match row.status {
         TaskStatus::Completed => {
@@ -170,6 +175,7 @@ mod tests {
                     task: task.id,
                     key,
                     is_order: false,
+                    answered_in: Duration::ZERO,
                     status: Some(status),
                     cancel: Cancel::NotAsked,
                     anomalies: Vec::new(),
@@ -195,6 +201,7 @@ mod tests {
                 submitted: &self.submitted,
                 unsettled: &self.unsettled,
                 oldest_unpublished: self.oldest_unpublished,
+                longest_wait: LONGEST_ON_THE_WAY,
             });
             let number = |it: &String| it.split(": ").nth(1).unwrap_or_default().to_owned();
             let mut numbers: Vec<_> = found.iter().map(number).collect();

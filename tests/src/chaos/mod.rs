@@ -8,14 +8,18 @@ mod clients;
 mod faults;
 mod fleet;
 mod judged;
+mod strikes;
 mod verdict;
 
 use crate::sample::Chance;
 use clients::Clients;
 use faults::{Disk, Faults, FullUntil};
+pub use faults::{KILL_LEADER, OF_NATS_CLUSTER};
 use fleet::Fleet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+pub use strikes::Strikes;
+pub(crate) use verdict::text_of;
 
 /// What a run is asked for.
 #[derive(Debug, Clone)]
@@ -28,6 +32,8 @@ pub struct Options {
     pub clients: u64,
     /// A small file system of its own, which the run may fill. `None`: the disk is never full.
     pub disk: Option<PathBuf>,
+    /// Which faults strike.
+    pub strikes: Strikes,
 }
 
 /// What a run has shown.
@@ -39,6 +45,10 @@ pub struct Report {
     pub ended: Vec<(String, usize)>,
     /// How many tasks lost the process that ran them.
     pub in_doubt: usize,
+    /// How long tasks waited for a host, the shortest first.
+    pub waits: Vec<Duration>,
+    /// How long clients waited for the answer to a submission that was accepted, likewise.
+    pub answers: Vec<Duration>,
     /// What contradicts a promise. Empty: the run has found nothing.
     pub anomalies: Vec<String>,
     /// Kinds of faults without evidence. Not empty: the run proves nothing.
@@ -60,6 +70,18 @@ impl std::fmt::Display for Report {
         for (status, count) in &self.ended {
             writeln!(f, "  ended  {status}: {count}")?;
         }
+        for (what, sorted) in [
+            ("waited for a host", &self.waits),
+            ("waited for an answer", &self.answers),
+        ] {
+            let at = |share: usize| sorted.get(sorted.len() * share / 1_000);
+            if let (Some(half), Some(most), Some(longest)) = (at(500), at(990), sorted.last()) {
+                writeln!(
+                    f,
+                    "  {what}: half {half:.1?}, 99 of 100 {most:.1?}, longest {longest:.1?}"
+                )?;
+            }
+        }
         for anomaly in &self.anomalies {
             writeln!(f, "  ANOMALY  {anomaly}")?;
         }
@@ -77,15 +99,15 @@ impl std::fmt::Display for Report {
 /// When the servers do not start, or come back after a fault.
 pub async fn run(options: &Options) -> Report {
     let mut chance = Chance::new(options.seed);
-    let mut fleet = Fleet::start().await;
+    let mut fleet = Fleet::start(options.strikes).await;
     let full_until = FullUntil::default();
     let clients = Clients::start(&fleet, options, &full_until);
     let disk = |folder| Disk::new(folder, full_until.clone());
-    let mut faults = Faults::new(options.disk.clone().map(disk));
+    let mut faults = Faults::new(options.strikes, options.disk.clone().map(disk));
     let began = Instant::now();
     while began.elapsed() < options.length {
         // Not a wait for anything: it chooses the moment.
-        tokio::time::sleep(Duration::from_millis(chance.within(300, 3_000))).await;
+        tokio::time::sleep(options.strikes.pause(&mut chance)).await;
         let kind = faults.draw(&mut chance);
         println!("{:>6.1} s  {kind}", began.elapsed().as_secs_f64());
         faults.strike(kind, &mut fleet, &mut chance).await;
@@ -95,5 +117,5 @@ pub async fn run(options: &Options) -> Report {
         began.elapsed().as_secs_f64()
     );
     let submitted = clients.stop().await;
-    verdict::of(fleet, faults, submitted).await
+    verdict::of(fleet, faults, submitted, options.strikes).await
 }

@@ -5,14 +5,21 @@ use super::Report;
 use super::faults::Faults;
 use super::fleet::Fleet;
 use super::judged::{self, Left, Submitted};
+use super::strikes::Strikes;
 use crate::rows::{Known, Rows};
 use crate::wait::{LATER, until};
 use counterstep_contracts::{TaskId, TaskStatus};
+use counterstep_testkit::invariants;
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub(super) async fn of(mut fleet: Fleet, faults: Faults, submitted: Vec<Submitted>) -> Report {
+pub(super) async fn of(
+    mut fleet: Fleet,
+    faults: Faults,
+    submitted: Vec<Submitted>,
+    strikes: Strikes,
+) -> Report {
     let mut report = Report {
         faults: faults
             .struck
@@ -37,6 +44,13 @@ pub(super) async fn of(mut fleet: Fleet, faults: Faults, submitted: Vec<Submitte
         .iter()
         .filter(|known| known.trail().contains("in doubt"))
         .count();
+    let waits = known
+        .iter()
+        .flat_map(|it| invariants::waits_for_hosts(&it.record, &it.history));
+    report.waits = waits.map(|(_, waited)| waited).collect();
+    report.waits.sort_unstable();
+    report.answers = submitted.iter().map(|it| it.answered_in).collect();
+    report.answers.sort_unstable();
     let mut ended: BTreeMap<String, usize> = BTreeMap::new();
     for task in &known {
         *ended
@@ -52,6 +66,7 @@ pub(super) async fn of(mut fleet: Fleet, faults: Faults, submitted: Vec<Submitte
         submitted: &submitted,
         unsettled: &unsettled(&fleet, &known, &submitted),
         oldest_unpublished: rows.oldest_unpublished().await,
+        longest_wait: strikes.longest_wait(),
     };
     report.anomalies.extend(judged::anomalies(&left));
     let sweeping = tokio::spawn(async move { rows.assert_no_orphans().await });
@@ -117,7 +132,8 @@ fn unsettled(fleet: &Fleet, known: &[Known], submitted: &[Submitted]) -> BTreeMa
     rows.filter_map(against).collect()
 }
 
-fn text_of(panic: &(dyn Any + Send)) -> String {
+/// What a panic says.
+pub(crate) fn text_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
         .unwrap_or_else(|| "a panic".to_owned())

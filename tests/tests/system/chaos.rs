@@ -1,7 +1,7 @@
-//! A short chaos run, so that the program that operators run against a new version works. The long
-//! runs are theirs: `cargo xtask chaos`.
+//! Short chaos runs, so that the program that operators run against a new version works. The long
+//! runs are theirs: `cargo xtask chaos` and `cargo xtask cluster`.
 
-use counterstep_tests::chaos::{Options, run};
+use counterstep_tests::chaos::{KILL_LEADER, Options, Strikes, run};
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -11,6 +11,7 @@ async fn a_short_run_strikes_and_finds_no_anomaly() {
         length: Duration::from_secs(6),
         clients: 4,
         disk: None,
+        strikes: Strikes::All,
     };
     let report = run(&options).await;
     assert!(
@@ -18,4 +19,25 @@ async fn a_short_run_strikes_and_finds_no_anomaly() {
         "the run showed nothing: {report}"
     );
     assert!(report.anomalies.is_empty(), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_task_is_lost_or_done_twice_when_servers_of_a_nats_cluster_fail() {
+    let options = Options {
+        seed: 7,
+        length: Duration::from_secs(3),
+        clients: 4,
+        disk: None,
+        strikes: Strikes::NatsCluster(&[KILL_LEADER]),
+    };
+    let report = run(&options).await;
+    println!("{report}");
+    assert!(
+        !report.faults.is_empty() && !report.ended.is_empty(),
+        "{report}"
+    );
+    assert!(
+        report.anomalies.is_empty() && report.void.is_empty(),
+        "{report}"
+    );
 }

@@ -114,6 +114,16 @@ fn each_wrong_setting_is_named() {
     assert_eq!(new(&[]), BTreeSet::from(["redis_may_evict".to_owned()]));
     tell_redis(&cluster, "CONFIG SET maxmemory 0");
 
+    // More copies than there are servers: a process starts, and says so as well.
+    let copies = ["--nats-replicas", "3"];
+    assert_eq!(new(&copies), BTreeSet::from(["nats_replicas".to_owned()]));
+    let mut api = cluster.process(&["api", "--listen", "127.0.0.1:0", "--nats-replicas", "3"]);
+    api.says("where it listens", |said| {
+        said.contains("address=").then_some(())
+    });
+    assert!(api.log().contains("nats_replicas"), "{}", api.log());
+    assert!(api.stop().success());
+
     cluster.servers.nats.stop();
     assert!(new(&[]).contains("nats_unreachable"));
     cluster.servers.nats.begin();

@@ -90,7 +90,11 @@ async fn stream(streams: &Streams, kind: Kind, single: bool) -> Result<Vec<Findi
             GetStreamErrorKind::JetStream(error)
                 if error.error_code() == ErrorCode::STREAM_NOT_FOUND =>
             {
-                return Ok(Vec::new());
+                let has_one = single && wanted.num_replicas > 1 && kind == Kind::Work;
+                let what = format!("the stream `{}` will have one copy", wanted.name);
+                return Ok(Vec::from_iter(
+                    has_one.then(|| one_copy(&wanted.name, what, single)),
+                ));
             }
             _ => return Err(format!("looking at the stream `{}`: {error}", wanted.name)),
         },
@@ -122,18 +126,11 @@ fn compare(found: &Config, wanted: &Config, kind: Kind, single: bool) -> Vec<Fin
     let name = &found.name;
     let mut findings = Vec::new();
     if found.num_replicas < 2 {
-        let to_do = if single {
-            "run a cluster of three servers, and give the stream three replicas".to_owned()
-        } else {
-            format!("`nats stream edit {name} --replicas 3`")
-        };
-        findings.push(Finding {
-            code: "nats_replicas",
-            what: format!("the stream `{name}` has one copy"),
-            why: "a server that is down stops all messages, and its lost disk loses them; tasks go on by polling, events \
-                  are gone",
-            to_do,
-        });
+        findings.push(one_copy(
+            name,
+            format!("the stream `{name}` has one copy"),
+            single,
+        ));
     } else if found.num_replicas < wanted.num_replicas {
         findings.push(Finding {
             code: "nats_replicas",
@@ -198,6 +195,20 @@ fn compare(found: &Config, wanted: &Config, kind: Kind, single: bool) -> Vec<Fin
         });
     }
     findings
+}
+
+fn one_copy(stream: &str, what: String, single: bool) -> Finding {
+    let to_do = if single {
+        "run a cluster of three servers, and give the stream three replicas".to_owned()
+    } else {
+        format!("`nats stream edit {stream} --replicas 3`")
+    };
+    Finding {
+        code: "nats_replicas",
+        what,
+        why: "a server that is down stops all messages, and its lost disk loses them; tasks go on by polling, events are gone",
+        to_do,
+    }
 }
 
 fn limited(info: &consumer::Info, stream: &str) -> Option<Finding> {

@@ -7,7 +7,8 @@ use super::options::NatsOptions;
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, PullConsumer, pull};
 use async_nats::jetstream::context::{
-    ConsumerInfoErrorKind, Context, ContextBuilder, CreateStreamErrorKind, GetStreamErrorKind,
+    ConsumerInfoErrorKind, Context, ContextBuilder, CreateStreamError, CreateStreamErrorKind,
+    GetStreamErrorKind,
 };
 use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy, StorageType};
 use counterstep_contracts::QueueName;
@@ -145,7 +146,11 @@ impl Streams {
         let config = self.config(kind);
         match self.context.get_stream(&config.name).await {
             Ok(found) => {
-                covers(&found.cached_info().config, &config)?;
+                let found = &found.cached_info().config;
+                covers(found, &config)?;
+                if found.num_replicas < config.num_replicas && !self.seen().contains_key(&kind) {
+                    fewer_copies(&config, found.num_replicas);
+                }
                 self.seen().entry(kind).or_insert(None);
                 return Ok(());
             }
@@ -167,7 +172,17 @@ impl Streams {
                  (`nats_create_streams = false`): start the reconciler, which creates it with its next pass"
             )));
         }
-        match self.context.create_stream(config).await {
+        let mut created = self.context.create_stream(config.clone()).await;
+        if created.as_ref().is_err_and(is_of_one_server) {
+            // A stream with one copy is worth more than none: without it each task waits for a poll.
+            fewer_copies(&config, 1);
+            let one_copy = stream::Config {
+                num_replicas: 1,
+                ..config
+            };
+            created = self.context.create_stream(one_copy).await;
+        }
+        match created {
             Ok(_) => {
                 // It takes messages with it, and what its operator has set: worth more than a line
                 // in passing.
@@ -370,6 +385,20 @@ impl Streams {
     fn cached(&self) -> parking_lot::MutexGuard<'_, HashMap<QueueName, PullConsumer>> {
         self.consumers.lock()
     }
+}
+
+/// Whether a server refuses a stream with copies, since it is not one of a cluster.
+fn is_of_one_server(error: &CreateStreamError) -> bool {
+    matches!(error.kind(), CreateStreamErrorKind::JetStream(error)
+        if error.error_code() == ErrorCode::STREAM_REPLICAS_NOT_SUPPORTED)
+}
+
+fn fewer_copies(wanted: &stream::Config, copies: usize) {
+    let (stream, set) = (&wanted.name, wanted.num_replicas);
+    tracing::warn!(
+        code = "nats_replicas", %stream, copies, set,
+        "the stream has fewer copies than are set: a lost disk may lose its messages; `doctor` says what to do"
+    );
 }
 
 fn lacks(subject: &str) -> QueueError {

@@ -2,9 +2,8 @@
 //! how long the next one may take. Read from the rows alone: the judge that allowed the changes is
 //! not asked.
 
-use counterstep_contracts::{StepNo, StepStatus, TaskDecl, TaskStatus};
+use counterstep_contracts::{AuditSeq, StepNo, StepStatus, TaskDecl, TaskStatus};
 use counterstep_kernel::record::{AuditEntry, History, TaskRecord};
-use counterstep_steps::times::DbTime;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -164,19 +163,23 @@ pub(super) fn losses_are_bounded(
 /// words. Not of tasks that wait for a slot, a limit or a paused queue, nor while no host runs.
 #[must_use]
 pub fn left_unclaimed(record: &TaskRecord, history: &History, longest: Duration) -> Vec<String> {
+    let left = waits_for_hosts(record, history).filter(|(_, waited)| *waited > longest);
+    left.map(|(seq, waited)| {
+        format!("14: no host claims it for {waited:?} after audit entry {seq}")
+    })
+    .collect()
+}
+
+/// How long a task waited for a host each time that it was dispatched, and behind which audit entry.
+pub fn waits_for_hosts(
+    record: &TaskRecord,
+    history: &History,
+) -> impl Iterator<Item = (AuditSeq, Duration)> {
     let ends = history.audit.iter().skip(1).map(|row| row.at);
     let dispatched = history.audit.iter().zip(ends.chain([record.now]));
-    let left = |entry: &AuditEntry, at: DbTime, until: DbTime| {
-        let waits = matches!(entry.to, TaskStatus::Submitted | TaskStatus::Dispatched);
-        let waited = until.after(at);
-        (waits && waited > longest).then(|| {
-            let seq = entry.seq;
-            format!("14: no host claims it for {waited:?} after audit entry {seq}")
-        })
-    };
-    dispatched
-        .filter_map(|(row, until)| left(&row.entry, row.at, until))
-        .collect()
+    let waits = dispatched
+        .filter(|(row, _)| matches!(row.entry.to, TaskStatus::Submitted | TaskStatus::Dispatched));
+    waits.map(|(row, until)| (row.entry.seq, until.after(row.at)))
 }
 
 fn entries(history: &History) -> impl Iterator<Item = &AuditEntry> {

@@ -14,6 +14,7 @@ mod azurite;
 #[cfg(feature = "s3-server")]
 mod bucket_files;
 mod nats;
+mod nats_cluster;
 mod pgbouncer;
 mod place;
 mod postgres;
@@ -27,6 +28,7 @@ mod s3;
 
 pub use azurite::Azurite;
 pub use nats::Nats;
+pub use nats_cluster::{NatsCluster, NatsStores};
 pub use pgbouncer::PgBouncer;
 pub use postgres::Postgres;
 pub(crate) use postgres_clock::DatabaseClocks;

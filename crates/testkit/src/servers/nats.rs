@@ -3,6 +3,7 @@
 use super::process::{self, Asked, Process};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// A private NATS with JetStream and its monitoring port, no password, loopback only.
@@ -13,6 +14,8 @@ pub struct Nats {
     monitor: u16,
     lines: String,
     jetstream: String,
+    /// It is ready without the others of its cluster, and healthy with them.
+    is_member: bool,
 }
 
 impl Nats {
@@ -44,30 +47,36 @@ impl Nats {
     }
 
     fn with(lines: &str, jetstream: &str) -> Self {
-        Process::start("nats", || {
-            let (port, monitor) = (process::free_port(), process::free_port());
-            let (lines, jetstream) = (lines.to_owned(), jetstream.to_owned());
-            let server = Self {
-                process: Process::new("nats", None),
-                port,
-                monitor,
-                lines,
-                jetstream,
-            };
-            server.run().map(|()| server)
-        })
+        Process::start("nats", || Self::try_start(lines, jetstream, false))
+    }
+
+    /// Starts one of a cluster, whose block is in the lines, and does not wait for the others.
+    pub(super) fn member(lines: &str) -> Result<Self, String> {
+        Self::try_start(lines, "", true)
+    }
+
+    fn try_start(lines: &str, jetstream: &str, is_member: bool) -> Result<Self, String> {
+        let server = Self {
+            process: Process::new("nats", None),
+            port: process::free_port(),
+            monitor: process::free_port(),
+            lines: lines.to_owned(),
+            jetstream: jetstream.to_owned(),
+            is_member,
+        };
+        server.run().map(|()| server)
     }
 
     /// Names this server to those who ask it, so that another one on the same port is not taken for
     /// it.
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         format!("counterstep-{}-{}", std::process::id(), self.port)
     }
 
     fn run(&self) -> Result<(), String> {
         let folder = self.process.folder.path();
         let (port, monitor, name) = (self.port, self.monitor, self.name());
-        let store = folder.join("store").display().to_string();
+        let store = self.store().display().to_string();
         let (lines, jetstream) = (&self.lines, &self.jetstream);
         let text = format!(
             "server_name: {name}\nlisten: \"127.0.0.1:{port}\"\nhttp: \"127.0.0.1:{monitor}\"\n\
@@ -76,16 +85,13 @@ impl Nats {
         let file = folder.join("nats.conf");
         std::fs::write(&file, text)
             .map_err(|error| format!("its settings cannot be written: {error}"))?;
-        let mut command =
-            process::command(&process::find("nats-server", "nats-server"), None, "KILL");
+        let mut command = process::command(&program(), None, "KILL");
         command.arg("--config").arg(file);
         self.process.begin(command, |_| {
             // It greets with its name; that its streams are recovered, the monitoring port tells.
             self.greeting()
                 .is_ok_and(|greeting| greeting.contains(&name))
-                && self
-                    .healthy()
-                    .is_ok_and(|answer| answer.starts_with("HTTP/1.0 200"))
+                && (self.is_member || self.is_healthy())
         })
     }
 
@@ -97,12 +103,20 @@ impl Nats {
         Ok(String::from_utf8_lossy(&greeting).into_owned())
     }
 
-    fn healthy(&self) -> std::io::Result<String> {
+    /// Whether it has all its streams, and agrees with the others of its cluster.
+    pub(super) fn is_healthy(&self) -> bool {
+        self.monitored("/healthz").is_ok()
+    }
+
+    /// What its monitoring port answers.
+    pub(super) fn monitored(&self, path: &str) -> std::io::Result<String> {
         let mut stream = connect(self.monitor)?;
-        stream.write_all(b"GET /healthz HTTP/1.0\r\n\r\n")?;
+        stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes())?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
-        Ok(answer)
+        let answer = answer.strip_prefix("HTTP/1.0 200");
+        let body = answer.and_then(|answer| Some(answer.split_once("\r\n\r\n")?.1.to_owned()));
+        body.ok_or_else(|| std::io::Error::other("another answer than 200"))
     }
 
     /// `nats://127.0.0.1:PORT`
@@ -163,6 +177,21 @@ impl Nats {
         self.begin();
     }
 
+    /// The folder of its streams.
+    pub(super) fn store(&self) -> std::path::PathBuf {
+        self.process.folder.path().join("store")
+    }
+
+    /// Lets it stand still.
+    pub(super) fn pause(&self) {
+        self.process.signal("STOP");
+    }
+
+    /// Lets it go on.
+    pub(super) fn resume(&self) {
+        self.process.signal("CONT");
+    }
+
     /// Removes all streams, consumers and messages from the disk.
     ///
     /// # Panics
@@ -172,13 +201,19 @@ impl Nats {
             self.pid().is_none(),
             "NATS runs: stop it before its store is wiped"
         );
-        match std::fs::remove_dir_all(self.process.folder.path().join("store")) {
+        match std::fs::remove_dir_all(self.store()) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 panic!("its store stays: {error}")
             }
             Ok(()) | Err(_) => {}
         }
     }
+}
+
+/// The server that `NATS_SERVER` names, else that of the machine.
+fn program() -> PathBuf {
+    let named = std::env::var_os("NATS_SERVER").map(PathBuf::from);
+    named.unwrap_or_else(|| process::find("nats-server", "nats-server"))
 }
 
 fn connect(port: u16) -> std::io::Result<TcpStream> {

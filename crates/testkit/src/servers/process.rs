@@ -267,6 +267,14 @@ impl Process {
         }
     }
 
+    /// Sends a signal to it while it runs.
+    pub(super) fn signal(&self, name: &str) {
+        if let Some(child) = lock(&self.child).as_ref() {
+            let sent = signal(child, name);
+            assert!(sent, "{} gets no {name}", self.name);
+        }
+    }
+
     pub(super) fn pid(&self) -> Option<u32> {
         lock(&self.child).as_ref().map(Child::id)
     }
@@ -287,29 +295,29 @@ fn kill(child: &mut Child) {
 }
 
 fn end(child: &mut Child, asked: Asked) {
-    let signal = match asked {
+    let name = match asked {
         Asked::Term => "TERM",
         Asked::Int => "INT",
         Asked::Quit => "QUIT",
     };
-    // The child has not been waited for, so no other process can have its id. The shell has its own
-    // `kill`.
-    let sent = Command::new("sh")
-        .args([
-            "-c",
-            r#"kill -s "$0" "$1""#,
-            signal,
-            &child.id().to_string(),
-        ])
-        .status();
+    let sent = self::signal(child, name);
     let until = Instant::now() + LIMIT;
-    while sent.as_ref().is_ok_and(std::process::ExitStatus::success) && Instant::now() < until {
+    while sent && Instant::now() < until {
         match child.try_wait() {
             Ok(None) => std::thread::sleep(POLL),
             Ok(Some(_)) | Err(_) => return,
         }
     }
     kill(child);
+}
+
+/// Sends a signal to a child that has not been waited for: no other process can have its id.
+fn signal(child: &Child, name: &str) -> bool {
+    // The shell has its own `kill`.
+    let mut sent = Command::new("sh");
+    sent.args(["-c", r#"kill -s "$0" "$1""#, name]);
+    let sent = sent.arg(child.id().to_string()).status();
+    sent.is_ok_and(|status| status.success())
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -3,7 +3,8 @@
 use super::{apart, files, open, plain, prefix};
 use crate::suite::changes::{message, new_task};
 use async_nats::jetstream;
-use counterstep_adapters::nats::Events;
+use counterstep_adapters::finding::Finding;
+use counterstep_adapters::nats::{Events, Nats};
 use counterstep_kernel::ports::Queue;
 use counterstep_testkit::servers::shared_nats;
 use std::collections::HashSet;
@@ -69,4 +70,23 @@ async fn another_ones_stream_of_the_same_name_is_left_alone_and_said() {
             .await
             .is_err()
     );
+}
+
+#[tokio::test]
+async fn a_server_without_a_cluster_keeps_one_copy_where_three_are_set_and_that_is_said() {
+    let mut options = apart();
+    options.replicas = 3;
+    let codes = |found: Vec<Finding>| -> HashSet<_> { found.iter().map(|it| it.code).collect() };
+    let looks = Nats::look(options.clone()).await.unwrap();
+    let found = looks.examine(None).await.unwrap();
+    assert!(codes(found).contains("nats_replicas"), "before it is made");
+    let nats = open(options).await;
+    assert_eq!(nats.healthy().await, Ok(()));
+    let queue = nats.queue();
+    queue
+        .publish(&files()[0], &message(new_task(), 1))
+        .await
+        .unwrap();
+    let found = nats.examine(None).await.unwrap();
+    assert!(codes(found).contains("nats_replicas"), "with one copy");
 }
