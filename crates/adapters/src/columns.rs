@@ -52,7 +52,7 @@ impl Care {
     pub(crate) const fn of(purpose: LoadFor) -> Self {
         match purpose {
             LoadFor::Look | LoadFor::State => Self::Strict,
-            LoadFor::Run => Self::Digests,
+            LoadFor::Run | LoadFor::Confirm => Self::Digests,
             LoadFor::Salvage => Self::Salvage(Vec::new()),
         }
     }

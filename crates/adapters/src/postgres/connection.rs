@@ -9,25 +9,36 @@
 use super::fault::{Fault, judge};
 use super::options::Target;
 use super::row::{Bytes, PgRow};
+use super::servers::Servers;
 use super::statement::Statement;
 use diesel::deserialize::FromSqlRow;
 use diesel::pg::{Pg, PgMetadataLookup, PgQueryBuilder, PgTypeMetadata};
 use diesel::query_builder::bind_collector::RawBytesBindCollector;
 use diesel::query_builder::{QueryBuilder, QueryFragment};
 use futures::TryStreamExt;
+use futures::future::{select, select_ok};
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
+use tokio_postgres::error::{DbError, Severity};
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
+
+/// Where the server waits for its standby.
+const WAIT_FOR_STANDBY: &str = "SyncRepWaitForLSN";
 
 /// A connection. Dropped, it closes at once, also in the middle of a statement.
 pub(super) struct Connection {
     client: Client,
     /// By their text; `None`: nothing is prepared, and each statement travels whole.
     prepared: Option<Mutex<HashMap<String, tokio_postgres::Statement>>>,
+    /// The server did not wait for its standby to the end.
+    unreplicated: Arc<AtomicBool>,
     driver: AbortHandle,
 }
 
@@ -45,22 +56,45 @@ struct Message {
 }
 
 impl Connection {
-    /// A connection with TLS or without.
+    /// A connection to the server that takes writes.
     pub(super) async fn open(target: &Target) -> Result<Self, tokio_postgres::Error> {
+        let one = |(delay, at, config)| {
+            let opened = async move {
+                tokio::time::sleep(delay).await;
+                Self::open_at(target, at, config).await
+            };
+            Box::pin(opened)
+        };
+        let (connection, _) = select_ok(target.servers.in_turn().map(one)).await?;
+        Ok(connection)
+    }
+
+    /// A connection with TLS or without.
+    async fn open_at(
+        target: &Target,
+        at: usize,
+        config: &Config,
+    ) -> Result<Self, tokio_postgres::Error> {
+        let unreplicated = Arc::<AtomicBool>::default();
+        let (noted, servers) = (unreplicated.clone(), target.servers.clone());
+        // Before its driver starts, which ends once another one is in use.
         let (client, driver) = match &target.tls {
             Some(tls) => {
-                let (client, connection) = target.config.connect(tls.clone()).await?;
-                (client, tokio::spawn(async move { drop(connection.await) }))
+                let (client, connection) = config.connect(tls.clone()).await?;
+                servers.uses(at);
+                (client, tokio::spawn(drive(connection, noted, servers, at)))
             }
             None => {
-                let (client, connection) = target.config.connect(NoTls).await?;
-                (client, tokio::spawn(async move { drop(connection.await) }))
+                let (client, connection) = config.connect(NoTls).await?;
+                servers.uses(at);
+                (client, tokio::spawn(drive(connection, noted, servers, at)))
             }
         };
         let prepared = target.prepares.then(Mutex::default);
         Ok(Self {
             client,
             prepared,
+            unreplicated,
             driver: driver.abort_handle(),
         })
     }
@@ -109,10 +143,24 @@ impl Connection {
             }
             None => self.client.query_typed_raw(&text, values).await,
         };
-        rows.map_err(|error| judge(&error))?
+        let rows = rows
+            .map_err(|error| judge(&error))?
             .try_collect()
             .await
-            .map_err(|error| judge(&error))
+            .map_err(|error| judge(&error))?;
+        self.replicated(rows)
+    }
+
+    /// The answer to a statement, if what it wrote was replicated as far as the server is set to. The warning comes before
+    /// the end of the answer.
+    fn replicated<T>(&self, answer: T) -> Result<T, Fault> {
+        match self.unreplicated.swap(false, Ordering::SeqCst) {
+            false => Ok(answer),
+            true => Err(Fault::Lost(
+                "the server ended its wait for the standby: written, and perhaps not replicated"
+                    .to_owned(),
+            )),
+        }
     }
 
     /// One statement that is not of this adapter and is not kept prepared, and how many rows it has
@@ -146,8 +194,41 @@ impl Connection {
         self.client
             .batch_execute(commands)
             .await
-            .map_err(|error| judge(&error))
+            .map_err(|error| judge(&error))?;
+        self.replicated(())
     }
+}
+
+/// Carries statements and answers, and notes warnings, until the connection ends, or another server is in use than this one.
+async fn drive<S, T>(
+    mut connection: tokio_postgres::Connection<S, T>,
+    unreplicated: Arc<AtomicBool>,
+    servers: Servers,
+    at: usize,
+) where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    let messages = async {
+        while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+            if let AsyncMessage::Notice(notice) = message
+                && is_unreplicated(&notice)
+            {
+                unreplicated.store(true, Ordering::SeqCst);
+            }
+        }
+    };
+    select(pin!(messages), pin!(servers.left(at))).await;
+}
+
+/// Whether a commit was answered although the standby may not have it: an administrator has cancelled the wait.
+// The text depends on the server's language. Its code is that of any warning, such as one that a trigger of the user's raises
+// at the end of the same transaction: so the place in the server's source decides, and a warning without one counts.
+fn is_unreplicated(notice: &DbError) -> bool {
+    notice.parsed_severity() == Some(Severity::Warning)
+        && notice
+            .routine()
+            .is_none_or(|routine| routine == WAIT_FOR_STANDBY)
 }
 
 /// No statement of ours has a value of a type that is not built in.

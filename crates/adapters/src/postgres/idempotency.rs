@@ -1,7 +1,7 @@
 //! The table `idempotency`.
 
 use super::fault::{Fault, name, write_json};
-use super::statement::{Statement, Str, interval, rows_of, values};
+use super::statement::{Statement, Str, interval, replicated, rows_of, values};
 use crate::rows::KeyTypes;
 use counterstep_contracts::Tenant;
 use counterstep_kernel::change::transition::{IdempotencyWrite, Transition};
@@ -113,10 +113,16 @@ pub(super) fn put<'a, Row>(
     Ok((to_put > 0).then(|| i64::try_from(to_put).unwrap_or(i64::MAX)))
 }
 
-/// The unexpired row of a key.
+/// The unexpired row of a key. Its answer is given again, and is a promise as the first one was.
 pub(super) fn find<'a>(tenant: &'a Tenant, key: &'a str) -> Statement<'a, KeyTypes> {
     Statement::of(
-        "SELECT task, fingerprint, answer, owner FROM idempotency WHERE tenant = ? AND key = ? AND expires_at > now()",
+        concat!(
+            "WITH found AS MATERIALIZED (SELECT task, fingerprint, answer, owner FROM idempotency
+               WHERE tenant = ? AND key = ? AND expires_at > now())
+             SELECT task, fingerprint, answer, owner FROM found WHERE ",
+            // For the row that is found, and not where there is none.
+            replicated!()
+        ),
         values![tenant.0.as_str(), key],
     )
 }

@@ -29,6 +29,7 @@ mod receives;
 mod retention;
 mod revisions;
 mod row;
+mod servers;
 mod statement;
 mod statement_of_texts;
 mod states;
@@ -55,8 +56,8 @@ use counterstep_kernel::ports::{
     ChainRow, ChainTip, ChildLine, ChildQuery, CommitError, Committed, Count, Counted,
     DocumentQuery, DocumentWrite, Documents, DocumentsPut, Find, ForeignTransactions, Gauges,
     Heartbeat, IdempotencyRow, JournalPage, Lane, LoadFor, LoadedTask, OutboxOp, OutboxRow,
-    PlaceQuery, PlaceRow, Relatives, Revisions, RevisionsOf, SqlStatement, Storage, Store,
-    StoreError, TaskHead, TaskList, TaskPage, Touch, Touched,
+    PlaceQuery, PlaceRow, Relatives, Revisions, RevisionsOf, ServerInUse, SqlStatement, Storage,
+    Store, StoreError, TaskHead, TaskList, TaskPage, Touch, Touched,
 };
 use counterstep_steps::times::DbTime;
 use diesel::pg::data_types::PgTimestamp;
@@ -64,6 +65,7 @@ use fault::{Fault, name};
 use futures::future::BoxFuture;
 use options::Target;
 use pool::Database;
+use servers::Servers;
 use statement::{clocked, time};
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,6 +100,7 @@ pub struct PostgresStore {
     counts: Arc<Semaphore>,
     /// Of all.
     connections: usize,
+    servers: Servers,
     /// Not behind a pooler, as far as the options say.
     direct: bool,
 }
@@ -140,6 +143,7 @@ impl PostgresStore {
             batches: Batches::new(database.clone(), own(to_beat)?, options),
             lists: own(to_list)?,
             counts: Arc::new(Semaphore::new(MOST_TO_COUNT)),
+            servers: target.servers.clone(),
             database,
             connections,
             direct,
@@ -436,6 +440,10 @@ impl Storage for PostgresStore {
     async fn places(&self, query: &PlaceQuery) -> Result<Vec<PlaceRow>, StoreError> {
         let rows = self.database.read(places::find(query)?).await?;
         Ok(each(rows, PlaceRead::decode)?)
+    }
+
+    fn server_in_use(&self) -> Option<ServerInUse> {
+        self.servers.in_use()
     }
 }
 

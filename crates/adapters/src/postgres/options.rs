@@ -1,5 +1,6 @@
 //! Where the server is, how it is spoken to, and within which limits. Must not open a connection.
 
+use super::servers::Servers;
 use crate::client_certificate::ClientCertificate;
 use counterstep_steps::error::chain;
 use rustls::pki_types::pem::PemObject;
@@ -117,7 +118,9 @@ pub enum OpenError {
 /// How to connect.
 #[derive(Clone)]
 pub(super) struct Target {
-    pub(super) config: tokio_postgres::Config,
+    config: tokio_postgres::Config,
+    /// The same, one by one.
+    pub(super) servers: Servers,
     pub(super) tls: Option<MakeRustlsConnect>,
     /// Whether statements are prepared under names.
     pub(super) prepares: bool,
@@ -171,6 +174,7 @@ impl Target {
         }
         let tls = encrypted.then(|| tls(options)).transpose()?;
         Ok(Self {
+            servers: Servers::of(config.clone(), options.connect_timeout),
             config,
             tls,
             prepares: options.prepared_statements,

@@ -302,3 +302,15 @@ macro_rules! values {
     ($($value:expr),* $(,)?) => { [$($crate::postgres::statement::Bind::from($value)),*] };
 }
 pub(super) use values;
+
+/// True, and the end of the statement says that what it has read is replicated as a commit is. Where commits wait for a standby it
+/// writes a record of its own, and the end of the statement waits for it, and so for all that was written before. A row may be
+/// seen that the standby never gets: of a commit whose wait was cancelled, or which a restart of the server has cut short.
+// On a standby it fails: what is read there decides nothing.
+macro_rules! replicated {
+    () => {
+        "CASE WHEN current_setting('synchronous_standby_names') = '' THEN TRUE
+           ELSE pg_logical_emit_message(TRUE, 'counterstep', '') IS NOT NULL END"
+    };
+}
+pub(super) use replicated;

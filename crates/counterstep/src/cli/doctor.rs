@@ -2,7 +2,7 @@
 
 use super::output::print;
 use counterstep_contracts::Host;
-use counterstep_node::doctor::{Finding, examine, one_machine};
+use counterstep_node::doctor::{Examined, Finding, examine};
 use counterstep_node::{Exit, SettingsArgs};
 use counterstep_steps::Registry;
 use serde_json::json;
@@ -18,7 +18,11 @@ pub(super) fn main(
     counterstep_node::run(
         &settings,
         Box::pin(async {
-            let found = examine(&settings, registry, processes, role).await?;
+            let examined = examine(&settings, registry, processes, role).await?;
+            let Examined {
+                findings: found,
+                notes,
+            } = examined;
             if json {
                 let shown = found.iter().map(|finding| {
                     let mut shown = json!(finding);
@@ -34,9 +38,7 @@ pub(super) fn main(
                     print(&text(finding, accepted(finding)))?;
                 }
             }
-            if let Some(note) = one_machine(&settings)
-                && !json
-            {
+            for note in notes.iter().filter(|_| !json) {
                 print(&format!("note: {note}\n"))?;
             }
             let open = found.iter().filter(|it| accepted(it).is_none());

@@ -267,7 +267,11 @@ impl Engine {
             error => return Err(error.into()),
         }
         let (rev, was_live) = (record.task.rev, record.lease_is_live());
-        *record = Arc::new(self.reload(record.task.id, patience).await?);
+        let purpose = match doubts.is_empty() {
+            true => LoadFor::Run,
+            false => LoadFor::Confirm,
+        };
+        *record = Arc::new(self.reload(record.task.id, purpose, patience).await?);
         let history = if doubts.need_history(record) {
             let history = || self.ports.store.history(record.task.id);
             Some(patience.ask(history).await?)
@@ -311,8 +315,9 @@ impl Engine {
             (Err(error), lost) => {
                 // A receive has no task.
                 let may_be = first.task.is_some() && (lost || matches!(error, CommitError::Stale));
+                let store = &self.ports.store;
                 let found = match may_be {
-                    true => self.ports.store.load(first.task_id).await,
+                    true => store.load_for(first.task_id, LoadFor::Confirm).await,
                     false => Ok(None),
                 };
                 // No other submission makes a task of this id.
@@ -373,10 +378,11 @@ impl Engine {
     async fn reload(
         &self,
         task: TaskId,
+        purpose: LoadFor,
         patience: &mut Patience<'_>,
     ) -> Result<TaskRecord, ChangeError> {
         patience
-            .ask(|| self.ports.store.load_for(task, LoadFor::Run))
+            .ask(|| self.ports.store.load_for(task, purpose))
             .await?
             .ok_or(ChangeError::Gone)
     }

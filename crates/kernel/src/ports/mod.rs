@@ -63,7 +63,7 @@ pub use statement::{ForeignTransactions, KEY_TAKEN, SqlStatement};
 pub use steps::{CodeLabel, InTheTurn, StepRunner};
 pub use store::{
     Committed, Heartbeat, IdempotencyRow, LoadFor, Loaded, LoadedTask, MOST_SUCCESSORS, OutboxOp,
-    OutboxRow, Storage, Touch, Touched, Unread,
+    OutboxRow, ServerInUse, Storage, Touch, Touched, Unread,
 };
 pub use traces::{NoTraces, Traces};
 pub use types::{Disabled, FailureQuery, TypeRow, TypeRows, WaitingQuery};

@@ -83,6 +83,9 @@ pub enum LoadFor {
     Look,
     /// To run its steps: what was handed in is held against the digests in the journal, and damage is refused.
     Run,
+    /// As `Run`, to learn whether a change without an answer was written: where the database has a standby, it has what is
+    /// read, as it has what was committed.
+    Confirm,
     /// For its state alone: without what was handed in, that is no request, outputs, signals or response.
     State,
     /// To take what can be read: damage is noted in [`Loaded::unreadable`], and refused only where not even the state can be read.
@@ -157,6 +160,15 @@ pub struct Touched {
 
 /// Maximum successors that are read of a task: the newest ones that run it again.
 pub const MOST_SUCCESSORS: u32 = 20;
+
+/// One of the servers that the settings name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServerInUse {
+    /// Its position among them, from 1.
+    pub position: usize,
+    /// How many there are.
+    pub of: usize,
+}
 
 /// A database. Each method is atomic. What sweeps alone ask is [`Upkeep`], what steps log is [`Logs`]. The engine sees it through [`Store`](super::Store) alone.
 #[async_trait]
@@ -233,4 +245,9 @@ pub trait Storage: Upkeep + Logs + Send + Sync + Debug {
 
     /// Tasks that are counted with others of a key, and the places that they hold.
     async fn places(&self, query: &PlaceQuery) -> Result<Vec<PlaceRow>, StoreError>;
+
+    /// Which server it uses, where it may have several; answered from memory.
+    fn server_in_use(&self) -> Option<ServerInUse> {
+        None
+    }
 }

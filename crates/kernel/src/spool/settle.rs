@@ -5,7 +5,7 @@ use super::decide::{self, Fate};
 use super::{ResultPlace, Spooling, body};
 use crate::change::{Author, ChangeError};
 use crate::draft::DroppedResult;
-use crate::ports::{SpoolEntry, SpoolKey, SpoolOutcome};
+use crate::ports::{LoadFor, SpoolEntry, SpoolKey, SpoolOutcome};
 use crate::record::TaskRecord;
 use crate::record::load::fits;
 use crate::task::TaskType;
@@ -44,7 +44,9 @@ impl Spooling<'_> {
                 return Settled::Later;
             }
         };
-        let record = match engine.ports.store.load(key.task).await {
+        // What the rows have of it is dropped here.
+        let found = engine.ports.store.load_for(key.task, LoadFor::Confirm);
+        let record = match found.await {
             Ok(Some(record)) => record,
             Ok(None) => return self.drop_as(key, SpoolOutcome::Unusable).await,
             Err(error) => return later(key, &error),

@@ -12,8 +12,8 @@ use crate::payloads::place::is_encrypted;
 use crate::ports::{
     ChildLine, ChildQuery, CommitError, Committed, DocumentKind, DocumentQuery, DocumentWrite,
     Documents, DocumentsPut, FailureFilter, Find, ForeignTransactions, Heartbeat, LoadFor, Loaded,
-    PayloadCodec, PayloadError, SqlStatement, Storage, StoreError, TaskHead, TaskLine, TaskList,
-    TaskPage, TaskQuery, Touch, Touched, Unread,
+    PayloadCodec, PayloadError, ServerInUse, SqlStatement, Storage, StoreError, TaskHead, TaskLine,
+    TaskList, TaskPage, TaskQuery, Touch, Touched, Unread,
 };
 use crate::record::{DbTime, Failure, History, TaskRecord};
 use counterstep_contracts::{Epoch, Rev, TaskId};
@@ -70,6 +70,12 @@ impl Store {
     #[must_use]
     pub fn payload_codec(&self) -> Option<&dyn PayloadCodec> {
         self.codec.as_deref()
+    }
+
+    /// Which of the database's servers is in use; see [`Storage::server_in_use`](crate::ports::Storage::server_in_use).
+    #[must_use]
+    pub fn server_in_use(&self) -> Option<ServerInUse> {
+        self.storage.server_in_use()
     }
 
     fn encrypted(&self, change: Arc<Transition>) -> Result<Arc<Transition>, PayloadError> {

@@ -300,7 +300,7 @@ impl Turn<'_> {
     async fn read_again(&mut self) -> Result<(), ChangeError> {
         let (task, store) = (self.record.task.id, &self.engine.ports.store);
         let read_at = ReadAt::now(self.engine);
-        let record = store.load_for(task, LoadFor::Run).await?;
+        let record = store.load_for(task, LoadFor::Confirm).await?;
         let record = record.ok_or(ChangeError::Gone)?;
         if record.task.epoch != self.record.task.epoch || !record.lease_is_live() {
             return Err(ChangeError::Fenced);

@@ -14,6 +14,15 @@ use counterstep_steps::Registry;
 use futures::future::BoxFuture;
 use std::path::Path;
 
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Examined {
+    /// What does not meet the requirements.
+    pub findings: Vec<Finding>,
+    /// What the settings come to: no findings.
+    pub notes: Vec<String>,
+}
+
 /// Looks at every server of the settings. One that does not answer is a finding, and the others are looked at
 /// all the same. `processes`: how many PostgreSQL has to have connections for; `None`: those that are alive.
 /// `role`: the kind of process that the settings, and the rights of its users, are for.
@@ -25,10 +34,12 @@ pub fn examine<'a>(
     registry: &'a Registry,
     processes: Option<usize>,
     role: Option<Host>,
-) -> BoxFuture<'a, Result<Vec<Finding>, Exit>> {
+) -> BoxFuture<'a, Result<Examined, Exit>> {
     Box::pin(async move {
         crate::install_provider();
-        let mut found = Vec::new();
+        let mut examined = Examined::default();
+        let found = &mut examined.findings;
+        examined.notes.extend(one_machine(settings));
         if let Database::Sqlite(path) = &settings.database {
             found.extend(wal_reset_bug().map(one_process));
             found.extend(of_the_file(path).await);
@@ -76,19 +87,18 @@ pub fn examine<'a>(
             },
         ));
         #[cfg(feature = "servers")]
-        servers::examine(settings, registry, (processes, role), &mut found).await?;
+        servers::examine(settings, registry, (processes, role), &mut examined).await?;
         #[cfg(not(feature = "servers"))]
         {
             let _ = (processes, role);
             crate::open::servers::no_servers(settings)?;
         }
-        Ok(found)
+        Ok(examined)
     })
 }
 
-/// What a database that is a file means. No finding: it is what these settings choose.
-#[must_use]
-pub fn one_machine(settings: &Settings) -> Option<String> {
+/// What a database that is a file means.
+fn one_machine(settings: &Settings) -> Option<String> {
     let Database::Sqlite(path) = &settings.database else {
         return None;
     };
@@ -142,6 +152,7 @@ mod tests {
             .await
             .unwrap();
         let versions: Vec<_> = found
+            .findings
             .iter()
             .filter(|finding| finding.code == "sqlite_one_process")
             .map(|finding| &finding.what)

@@ -1,6 +1,6 @@
 //! The same of each server.
 
-use super::Finding;
+use super::{Examined, Finding};
 use crate::exit::Exit;
 use crate::open::servers;
 use crate::settings::{Database, NatsLogin, ObjectBackend, Settings};
@@ -8,6 +8,7 @@ use counterstep_adapters::nats::Nats;
 use counterstep_adapters::postgres::PostgresStore;
 use counterstep_adapters::redis;
 use counterstep_contracts::Host;
+use counterstep_kernel::ports::{ServerInUse, Storage};
 use counterstep_steps::Registry;
 use counterstep_steps::error::chain;
 
@@ -69,11 +70,18 @@ async fn missing_rights(store: &PostgresStore, registry: &Registry) -> Vec<Findi
     }
 }
 
+fn one_of_several(ServerInUse { position, of }: ServerInUse) -> Option<String> {
+    (of > 1).then(|| format!("server {position} of the {of} in `database` takes writes"))
+}
+
 pub(super) async fn examine(
     settings: &Settings,
     registry: &Registry,
     (processes, role): (Option<usize>, Option<Host>),
-    found: &mut Vec<Finding>,
+    Examined {
+        findings: found,
+        notes,
+    }: &mut Examined,
 ) -> Result<(), Exit> {
     if let Database::Postgres(server) = &settings.database {
         let options = servers::postgres_options(settings, server, "doctor");
@@ -84,6 +92,7 @@ pub(super) async fn examine(
                 Ok(findings) => {
                     found.extend(findings);
                     found.extend(missing_rights(&store, registry).await);
+                    notes.extend(store.server_in_use().and_then(one_of_several));
                 }
             },
         }

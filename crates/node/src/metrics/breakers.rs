@@ -1,4 +1,5 @@
-//! The part of a page of metrics that each process has: its figures, its spool, and the breakers as it sees them.
+//! The part of a page of metrics that each process has: its figures, its spool, the server of the database that it uses, and the
+//! breakers as it sees them.
 
 use counterstep_kernel::{Engine, status};
 use counterstep_steps::breaker::BreakerState;
@@ -39,6 +40,7 @@ impl ProcessPage {
     pub async fn write(&self, page: &mut String) {
         self.engine.recorder.write(page);
         super::spool::write(&self.engine, page);
+        super::database::write(&self.engine, page);
         let states = self.breakers().await;
         if states.is_empty() {
             return;

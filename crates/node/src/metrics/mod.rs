@@ -2,6 +2,7 @@
 //! in the whole installation: the database knows that.
 
 mod breakers;
+mod database;
 mod ended;
 mod figures;
 mod format;

@@ -53,7 +53,7 @@ declare! {
     }
 
     Database {
-        database(Url): String ["`counterstep.db` in the data directory"] => "Connect to this database: `sqlite://PATH` or `postgres://USER@HOST/NAME`";
+        database(Url): String ["`counterstep.db` in the data directory"] => "Connect to this database: `sqlite://PATH` or `postgres://USER@HOST/NAME`; of several, `HOST,HOST`, the one that takes writes is used";
         database_connections: Number<1, UNBOUNDED> = DatabaseUse::default().connections => "Set the maximum of connections of this process to PostgreSQL; a fifth of them, at most four, serve lists and counts alone";
         payload_keys(Rare): PathBuf ["none: payloads are stored as they are"] => "Encrypt payloads in the database with the keys of their tenants, from this folder; see `counterstep payload-keys`";
         database_prepared_statements(Switch): bool = DatabaseUse::default().prepared_statements => "Prepare statements on each connection to PostgreSQL; `false` behind a pooler in transaction mode";

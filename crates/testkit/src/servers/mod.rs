@@ -25,6 +25,7 @@ mod redis;
 mod rows;
 #[cfg(feature = "s3-server")]
 mod s3;
+mod standby;
 
 pub use azurite::Azurite;
 pub use nats::Nats;
@@ -73,6 +74,15 @@ impl Servers {
     #[must_use]
     pub fn durable(buckets: &[&str]) -> Self {
         Self::around(Postgres::durable, buckets)
+    }
+
+    /// The same with a PostgreSQL that a standby may follow.
+    ///
+    /// # Panics
+    /// When a server is not installed or does not start.
+    #[must_use]
+    pub fn with_primary(buckets: &[&str]) -> Self {
+        Self::around(Postgres::primary, buckets)
     }
 
     fn around(postgres: fn() -> Postgres, buckets: &[&str]) -> Self {

@@ -8,12 +8,12 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tokio_postgres::SimpleQueryMessage;
 
-const PACKAGE: &str = "postgresql";
+pub(super) const PACKAGE: &str = "postgresql";
 
 /// For tests: nothing waits for a disk. What a stopped or killed server has committed is still
 /// there afterwards, since a commit is answered only once the machine has it, and the machine
 /// itself keeps running.
-const FAST: &[(&str, &str)] = &[
+pub(super) const FAST: &[(&str, &str)] = &[
     ("fsync", "off"),
     ("synchronous_commit", "on"),
     ("full_page_writes", "off"),
@@ -37,7 +37,7 @@ const COMMON: &[(&str, &str)] = &[
 /// A private PostgreSQL: one superuser `postgres`, no password, loopback only.
 #[derive(Debug)]
 pub struct Postgres {
-    process: Process,
+    pub(super) process: Process,
     port: u16,
     databases: AtomicU32,
     settings: Vec<(String, String)>,
@@ -82,24 +82,44 @@ impl Postgres {
     /// When PostgreSQL is not installed or does not start with them.
     #[must_use]
     pub fn with_settings(settings: &[(&str, &str)]) -> Self {
+        Self::prepared(settings, |_| Ok(()))
+    }
+
+    /// The same, and `prepare` does something to its files before it starts.
+    pub(super) fn prepared(
+        settings: &[(&str, &str)],
+        prepare: impl Fn(&Self) -> Result<(), String>,
+    ) -> Self {
         let settings: Vec<(String, String)> = COMMON
             .iter()
             .chain(settings)
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect();
+        Self::made_by(&settings, |made| {
+            copy_cluster(made.folder())?;
+            prepare(made)
+        })
+    }
+
+    /// Starts one whose files `make` puts into its folder.
+    fn made_by(settings: &[(String, String)], make: impl Fn(&Self) -> Result<(), String>) -> Self {
         Process::start("postgres", || {
             // At the end it is told to quit at once, not killed: killed, it would leave its segment
             // of shared memory.
-            let process = Process::new("postgres", Some(Asked::Quit));
-            copy_cluster(process.folder.path())?;
             let server = Self {
-                process,
+                process: Process::new("postgres", Some(Asked::Quit)),
                 port: process::free_port(),
                 databases: AtomicU32::new(0),
-                settings: settings.clone(),
+                settings: settings.to_vec(),
             };
+            make(&server)?;
             server.run().map(|()| server)
         })
+    }
+
+    /// One more with the same settings.
+    pub(super) fn beside(&self, make: impl Fn(&Self) -> Result<(), String>) -> Self {
+        Self::made_by(&self.settings, make)
     }
 
     fn run(&self) -> Result<(), String> {
@@ -139,7 +159,9 @@ impl Postgres {
         self.url_of("postgres")
     }
 
-    fn url_of(&self, database: &str) -> String {
+    /// The URL of a database by its name: of one that came with a copy of another server's files, say.
+    #[must_use]
+    pub fn url_of(&self, database: &str) -> String {
         format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
     }
 
@@ -216,6 +238,11 @@ impl Postgres {
         self.process.stop(Asked::Quit);
     }
 
+    /// Kills its first process with `SIGKILL`; the others end when they notice.
+    pub fn kill(&self) {
+        self.process.kill();
+    }
+
     /// Starts it again, on the same port with the same data.
     ///
     /// # Panics
@@ -267,7 +294,7 @@ fn make_cluster() -> Result<(Folder, PathBuf), String> {
     Ok((folder, data))
 }
 
-fn succeed(mut command: Command) -> Result<(), String> {
+pub(super) fn succeed(mut command: Command) -> Result<(), String> {
     command
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped());

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A frame of the protocol may not be longer: what claims more is no PostgreSQL.
@@ -49,7 +49,7 @@ struct State {
     /// Connections with a smaller number forward nothing more.
     silent_below: AtomicU64,
     ended: AtomicBool,
-    upstream: u16,
+    upstream: AtomicU16,
 }
 
 /// A proxy on a port of its own. Dropped, it cuts all connections and stops listening.
@@ -84,7 +84,7 @@ impl Proxy {
             next: AtomicU64::new(0),
             silent_below: AtomicU64::new(0),
             ended: AtomicBool::new(false),
-            upstream,
+            upstream: AtomicU16::new(upstream),
         });
         let accepting = state.clone();
         start("proxy", move || accept(&listener, &accepting));
@@ -103,13 +103,20 @@ impl Proxy {
     /// When the URL does not name the server's port.
     #[must_use]
     pub fn url(&self, direct: &str) -> String {
-        let port = format!(":{}/", self.state.upstream);
+        let upstream = self.state.upstream.load(Ordering::SeqCst);
+        let port = format!(":{upstream}/");
         assert!(
             direct.contains(&port),
-            "{direct} is no database of the server on port {}",
-            self.state.upstream
+            "{direct} is no database of the server on port {upstream}"
         );
         direct.replace(&port, &format!(":{}/", self.port))
+    }
+
+    /// Forwards new connections to the server on this port, as a floating address that moves, and cuts those that are
+    /// open.
+    pub fn redirect(&self, upstream: u16) {
+        self.state.upstream.store(upstream, Ordering::SeqCst);
+        self.state.cut_all();
     }
 
     /// Cuts every connection and refuses new ones, until [`heal`](Self::heal).
@@ -261,7 +268,7 @@ fn serve(client: TcpStream, state: &Arc<State>) -> std::io::Result<()> {
     if !state.lets_through(number) {
         return client.shutdown(Shutdown::Both);
     }
-    let server = TcpStream::connect(("127.0.0.1", state.upstream))?;
+    let server = TcpStream::connect(("127.0.0.1", state.upstream.load(Ordering::SeqCst)))?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let pair = [client.try_clone()?, server.try_clone()?];

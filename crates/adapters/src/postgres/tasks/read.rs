@@ -6,7 +6,7 @@ use crate::postgres::fault::{
     Care, Content, Fault, content, count, goal, parse, parse_some, read_some_json,
 };
 use crate::postgres::journal;
-use crate::postgres::statement::{Statement, some_time, time, values};
+use crate::postgres::statement::{Statement, replicated, some_time, time, values};
 use counterstep_contracts::{AuditSeq, ChangeId, Epoch, Rev, TaskId, Tenant};
 use counterstep_kernel::audit::EntryHash;
 use counterstep_kernel::journal::JournalRow;
@@ -118,15 +118,20 @@ pub(in super::super) struct End {
 // the journal costs more than all else in this query.
 macro_rules! load {
     ($data:literal) => {
+        load!($data, "", "")
+    };
+    ($data:literal, $before:expr, $and:literal) => {
         concat!(
+            $before,
             "SELECT id, tenant, task_type, version, definition_hash, status, waiting, host, queue, rev,
             epoch, lease_owner, lease_expires_at, due_at, deadline_at, cancel_requested_at, goal, recovery_attempts,
             audit_seq, audit_seal,
             failure, residue, traceparent, labels::text, created_at, updated_at, finished_at, sweep_at, change_id, now(),
             NULL::bigint, NULL::bigint, NULL::timestamptz, NULL::uuid, NULL, NULL::integer, NULL, NULL, NULL::bytea,
             NULL::bytea
-         FROM tasks WHERE id = ANY(?)
-         UNION ALL
+         FROM tasks WHERE id = ANY(?)",
+            $and,
+            " UNION ALL
          SELECT task, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
             NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
             NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
@@ -142,6 +147,15 @@ pub(in super::super) fn load(tasks: Vec<Uuid>, purpose: LoadFor) -> Statement<'s
     let text = match purpose {
         LoadFor::State => load!("NULL"),
         LoadFor::Look | LoadFor::Run | LoadFor::Salvage => load!("data"),
+        LoadFor::Confirm => load!(
+            "data",
+            concat!(
+                "WITH replicated AS MATERIALIZED (SELECT ",
+                replicated!(),
+                " AS held) "
+            ),
+            " AND (SELECT r.held FROM replicated r)"
+        ),
     };
     Statement::of(text, values![tasks.clone(), tasks])
 }

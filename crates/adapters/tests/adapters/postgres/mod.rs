@@ -11,6 +11,7 @@ mod pooler;
 mod pools;
 mod races;
 mod reads;
+mod replication;
 mod requests;
 mod schema;
 mod slow;
