@@ -62,7 +62,13 @@ REVOKE CREATE ON SCHEMA public FROM PUBLIC;
 GRANT USAGE ON SCHEMA public TO counterstep_api, counterstep_worker, counterstep_reconciler, counterstep_service,
     counterstep_operator, counterstep_eraser, counterstep_submitter;
 -- Earlier versions of this file made the reconciler a member.
-REVOKE counterstep_service FROM counterstep_reconciler;
+DO $$
+BEGIN
+    IF pg_has_role('counterstep_reconciler', 'counterstep_service', 'MEMBER') THEN
+        REVOKE counterstep_service FROM counterstep_reconciler;
+    END IF;
+END
+$$;
 
 -- What is not named below, a later table say, stays out of reach until a grant for it is added here.
 REVOKE ALL ON ALL TABLES IN SCHEMA public

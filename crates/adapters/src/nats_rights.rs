@@ -16,6 +16,19 @@ pub enum User {
     Operator,
 }
 
+impl User {
+    /// Behind the dash of the user's name, and as flags have it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Api => "api",
+            Self::Worker => "worker",
+            Self::Reconciler => "reconciler",
+            Self::Operator => "operator",
+        }
+    }
+}
+
 /// The stream of this purpose: `work` or `events`.
 #[must_use]
 pub fn stream(prefix: Option<&str>, purpose: &str) -> String {

@@ -28,7 +28,7 @@ pub use counterstep_adapters::system::{SystemRandom, TokioRuntime};
 pub use exit::{Exit, ExitKind};
 pub use open::{
     access_tokens, install_provider, links, look, look_at_objects, migrate, missing_file, no_file,
-    open, open_store, webhooks,
+    open, open_keys, open_store, webhooks,
 };
 pub use process::{run, run_service, shutdown_on_signals, spawner};
 pub use settings::{Layers, Settings, SettingsArgs};

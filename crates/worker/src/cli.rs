@@ -7,11 +7,11 @@ use counterstep_node::{
 };
 use counterstep_steps::Registry;
 
-/// The task types that this worker is to run.
+/// The task types that this process is to run.
 ///
 /// # Errors
 /// For one that the program does not have.
-fn chosen(given: &Layers, registry: Registry) -> Result<Registry, Exit> {
+pub fn chosen(given: &Layers, registry: Registry) -> Result<Registry, Exit> {
     let Some(wanted) = given.task_types()?.filter(|wanted| !wanted.is_empty()) else {
         return Ok(registry);
     };

@@ -52,7 +52,7 @@ async fn a_changed_entry_is_named_and_a_copy_of_the_ends_tells_of_an_audit_that_
     let copy = copy.to_str().expect("UTF-8");
     audit(&place, &["verify", "--heads", copy]).assert_code(0);
     audit(&place, &["verify", "--heads", "missing.txt"])
-        .assert_code(78)
+        .assert_code(2)
         .assert_says("missing.txt");
 
     // A worker would run on with a task whose row is moved back, and write behind the rows that are

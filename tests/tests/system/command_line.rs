@@ -1,11 +1,12 @@
 //! Settings that are wrong, each with the exit code and the words that it promises. `2` is the
 //! parser's, `78` says that starting again will not help.
 
-use counterstep_tests::command::{Ended, counterstep, run, to_its_end, without_settings};
+use counterstep_tests::command::{Ended, counterstep, run, shell, to_its_end, without_settings};
 use counterstep_tests::place::Place;
 use counterstep_tests::program::{program, program_called};
 use counterstep_tests::rows::make_newer;
 use counterstep_tests::services::{self, QUICK};
+use counterstep_tests::wait::{SOON, until_now};
 use std::ffi::OsStr;
 use std::net::TcpListener;
 use std::os::unix::ffi::OsStrExt;
@@ -538,3 +539,103 @@ fn a_profile_names_a_server_and_a_flag_comes_before_it() {
     here(&["profile", "remove", "here"]).assert_code(1);
     assert!(served.process.stop().success());
 }
+
+#[test]
+fn a_service_of_unknown_task_types_does_not_start() {
+    let place = Place::new();
+    for service in ["dev", "worker"] {
+        run(place.path(), &[service, "--task-types", "nope"])
+            .assert_code(78)
+            .assert_says("no task type is called `nope`: known are CreateZipFromFiles@1");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_on_a_server_that_a_profile_names_is_made_when_the_person_agrees() {
+    let place = Place::new();
+    let served = services::dev(&place, &[]);
+    let here = |text: &str| {
+        let mut command = shell(text);
+        command.env("XDG_CONFIG_HOME", place.path().join("config"));
+        to_its_end(place.path(), command)
+    };
+    let url = served.api.url();
+    here(&format!("counterstep profile add prod --url {url}")).assert_code(0);
+    let pause = "counterstep queues pause orders --note a-test --profile prod";
+    // A terminal, to which the answer is typed.
+    let typed = |answer: &str, more: &str| {
+        here(&format!(
+            "echo {answer} | script --quiet --return --command '{pause}{more}' /dev/null"
+        ))
+    };
+    let asked = format!("On prod ({url}): ");
+    let refused = typed("n", "");
+    refused.assert_code(1);
+    for part in [&asked, "(orders)", "Continue? [y/N]", "nothing was changed"] {
+        assert!(refused.stdout.contains(part), "{part}: {refused:#?}");
+    }
+    let paused = || {
+        here("counterstep gates list --profile prod")
+            .stdout
+            .contains("orders")
+    };
+    assert!(!paused());
+    let agreed = typed("y", "");
+    assert!(agreed.assert_code(0).stdout.contains(&asked), "{agreed:#?}");
+    assert!(paused());
+    // Without a question: where it is said so, and where no person could answer.
+    let resume = pause.replace("pause", "resume");
+    for command in [
+        format!("script --quiet --return --command '{pause} --yes' /dev/null"),
+        resume,
+    ] {
+        let done = here(&command);
+        done.assert_code(0);
+        assert!(
+            !(done.stdout.clone() + &done.stderr).contains("Continue?"),
+            "{done:#?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_what_is_shown_is_opened_or_its_address_printed() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let served = services::dev(&place, &[]);
+    let url = served.api.url();
+    let opened = place.path().join("opened");
+    let browser = place.path().join("browser");
+    let script = format!("#!/bin/sh\necho \"$1\" >> {}\n", opened.display());
+    std::fs::write(&browser, script).expect("a program");
+    let all = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&browser, all).expect("its mode");
+    let web = |browser: &str, arguments: &[&str]| {
+        let mut command = counterstep();
+        command.args(arguments).args(["--url", url, "--web"]);
+        for screen in ["DISPLAY", "WAYLAND_DISPLAY"] {
+            command.env_remove(screen);
+        }
+        command.env("BROWSER", browser);
+        let ended = to_its_end(place.path(), command);
+        ended.assert_code(0);
+        ended
+    };
+    let task = web("", &["tasks", "submit", "place-order", "--request", ORDER]);
+    let id = task.stdout.split(' ').next().expect("an id").to_owned();
+    task.assert_says(&format!("the page is at {url}/ui/tasks/{id}\n"));
+    web("", &["queues", "list"]).assert_says(&format!("the page is at {url}/ui/queues\n"));
+
+    let browser = browser.to_str().expect("UTF-8");
+    let shown = web(browser, &["tasks", "show", &id]);
+    assert!(
+        shown.stderr.is_empty() && shown.stdout.contains(&id),
+        "{shown:#?}"
+    );
+    let page = format!("{url}/ui/tasks/{id}\n");
+    let is_open = || std::fs::read_to_string(&opened).is_ok_and(|text| text == page);
+    until_now("the browser has the page", SOON, || is_open().then_some(()));
+}
+
+const ORDER: &str =
+    r#"{"item":"lamp","quantity":1,"amount_cents":100,"account":"kim","hold_seconds":1}"#;

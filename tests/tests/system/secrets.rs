@@ -166,3 +166,48 @@ fn a_secret_that_others_can_read_is_a_finding() {
         "{found:#?}"
     );
 }
+
+/// What `doctor` finds with these lines in the settings file.
+fn doctor_with(lines: &str) -> counterstep_tests::command::Ended {
+    let place = Place::new();
+    let file = place.path().join("settings.toml");
+    std::fs::write(&file, lines).expect("the file");
+    let (file, data) = (file.display().to_string(), place.data());
+    let data = data.to_str().expect("UTF-8");
+    let settings = ["doctor", "--config", &file, "--data-dir", data];
+    run(place.path(), &settings)
+}
+
+#[test]
+fn a_service_that_no_process_could_call_is_a_finding() {
+    let found = doctor_with(
+        "[services.bank]\nurl = \"http://bank.example.org\"\n[services.inventory]\nurl = \"http://127.0.0.1:1\"\n\
+         token_file = \"/there/is/none\"\n[services.shipping]\nurl = \"http://127.0.0.1:1\"\n",
+    );
+    assert_eq!(found.code, Some(1), "{found:#?}");
+    assert_eq!(
+        found.stdout.matches("service_unusable: ").count(),
+        2,
+        "{found:#?}"
+    );
+    for part in ["bank", "/there/is/none"] {
+        assert!(found.stdout.contains(part), "{part}: {found:#?}");
+    }
+    assert!(!found.stdout.contains("shipping"), "{found:#?}");
+}
+
+#[test]
+fn only_a_finding_that_there_is_can_be_accepted() {
+    let accepts = |code: &str| {
+        doctor_with(&format!(
+            "[accepted_findings]\n{code} = \"a copy for tests\"\n"
+        ))
+    };
+    accepts("postgres_fsnc")
+        .assert_code(78)
+        .assert_says("no finding `postgres_fsnc`: did you mean `postgres_fsync`?");
+    accepts("x")
+        .assert_code(78)
+        .assert_says("known are nats_duplicate_window, ");
+    accepts("postgres_fsync").assert_code(0);
+}

@@ -61,12 +61,13 @@ use counterstep_kernel::ports::{
 };
 use counterstep_steps::times::DbTime;
 use diesel::pg::data_types::PgTimestamp;
+use diesel::sql_types as sql;
 use fault::{Fault, name};
 use futures::future::BoxFuture;
 use options::Target;
 use pool::Database;
 use servers::Servers;
-use statement::{clocked, time};
+use statement::{Statement, clocked, time, values};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -179,6 +180,22 @@ impl PostgresStore {
                 .read(table_rights::missing(rights, roles)?)
                 .await?;
             Ok(table_rights::in_words(&missing))
+        })
+    }
+
+    /// Whether the role of this connection sees the API keys. The policies of `deploy/postgres/roles.sql` hide them from most, and
+    /// what is hidden looks as if it were not there.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] where the server does not answer.
+    pub fn sees_api_keys(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
+        const QUESTION: &str = "SELECT NOT row_security_active('documents') OR EXISTS (SELECT FROM pg_policies p \
+             WHERE p.tablename = 'documents' AND p.permissive = 'PERMISSIVE' AND p.qual = 'true' \
+             AND EXISTS (SELECT FROM unnest(p.roles) AS role WHERE role = 'public' OR pg_has_role(role, 'USAGE')))";
+        Box::pin(async move {
+            let question: Statement<'static, sql::Bool> = Statement::of(QUESTION, values![]);
+            let answers: Vec<bool> = self.database.read(question).await?;
+            Ok(answers.contains(&true))
         })
     }
 

@@ -92,6 +92,15 @@ pub enum OpenError {
     /// The server cannot be reached, or does not let us in.
     #[error("the database cannot be reached: {0}")]
     Connection(String),
+    /// The server wants a password, and none is set.
+    #[error(
+        "the database wants a password of `{user}`, and none is set: give it in the file `database` of the folder \
+         `secrets_dir`, or in the URL"
+    )]
+    NoPassword {
+        /// The role of the URL.
+        user: String,
+    },
     /// The schema has not been brought up to date.
     #[error(
         "the database's schema is older than this program (version {found}, needed {needed}): run `counterstep migrate`"
@@ -189,6 +198,11 @@ impl Target {
 
     /// It cannot be reached, with where it was looked for.
     pub(super) fn unreachable(&self, why: &str) -> OpenError {
+        // The driver's words, which has no code for them.
+        if self.config.get_password().is_none() && why.contains("password missing") {
+            let user = self.config.get_user().unwrap_or_default().to_owned();
+            return OpenError::NoPassword { user };
+        }
         let hosts = self.config.get_hosts().iter().map(|host| match host {
             Host::Tcp(name) => name.clone(),
             #[cfg(unix)]
@@ -325,5 +339,28 @@ mod tests {
         for setting in settings {
             assert!(roles.contains(&format!("'{setting}'")), "{setting}");
         }
+    }
+    #[test]
+    fn a_password_that_is_missing_is_named_with_where_it_goes() {
+        let of = |url: &str| {
+            let target = Target::of(url, &PostgresOptions::default()).unwrap();
+            // As the driver says it.
+            target
+                .unreachable("invalid configuration: password missing")
+                .to_string()
+        };
+        let missing = of("postgres://counterstep_owner@127.0.0.1/tasks");
+        for part in [
+            "password of `counterstep_owner`",
+            "the file `database`",
+            "in the URL",
+        ] {
+            assert!(missing.contains(part), "{missing}");
+        }
+        let other = of("postgres://counterstep_owner:secret@127.0.0.1/tasks");
+        assert!(
+            other.starts_with("the database cannot be reached"),
+            "{other}"
+        );
     }
 }

@@ -311,3 +311,29 @@ async fn own_tables_that_are_declared_are_granted_and_what_is_missing_is_named()
     let insert = Sql::new("INSERT INTO own.seats (key) VALUES ('17')").rows(1);
     suite_of_own_tables::written(&ports.store, insert).await;
 }
+
+/// Of a server of its own: the log of the shared one has the warnings of other tests.
+#[tokio::test]
+async fn the_file_warns_of_nothing_also_when_it_is_run_again() {
+    let server = counterstep_testkit::servers::Postgres::start();
+    let owner = server.database();
+    PostgresStore::migrate(&owner, &postgres::options())
+        .await
+        .expect("a schema");
+    for _ in 0..2 {
+        server.run_sql(&owner, ROLES).unwrap();
+    }
+    // It is written.
+    server
+        .run_sql(&owner, "DO $$ BEGIN RAISE WARNING 'here'; END $$")
+        .unwrap();
+    let log = std::fs::read_to_string(server.folder().join("log")).expect("a log");
+    let warnings: Vec<_> = log
+        .lines()
+        .filter(|line| line.contains("WARNING"))
+        .collect();
+    assert!(
+        matches!(&warnings[..], [one] if one.ends_with("here")),
+        "{warnings:?}"
+    );
+}

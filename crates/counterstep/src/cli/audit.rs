@@ -94,13 +94,13 @@ pub(super) fn main(args: &AuditArgs) -> Result<(), Exit> {
 
 fn copied(path: &Path) -> Result<Copied, Exit> {
     let text = std::fs::read_to_string(path).map_err(|error| {
-        Exit::config(format_args!(
+        Exit::usage(format_args!(
             "--heads: `{}` cannot be read: {error}",
             path.display()
         ))
     })?;
     Copied::parse(&text)
-        .map_err(|error| Exit::config(format_args!("--heads: `{}`: {error}", path.display())))
+        .map_err(|error| Exit::usage(format_args!("--heads: `{}`: {error}", path.display())))
 }
 
 fn unread(error: StoreError) -> Exit {

@@ -1,23 +1,21 @@
 //! `counterstep bulk cancel | run-again`: operations on many tasks are started.
 
 use super::edit::SetArgs;
+use super::group::{Group, Shown};
 use super::operator::Signed;
-use super::output::{OutputArgs, print};
-use super::remote::{Remote, runtime};
+use super::output::OutputArgs;
+use super::remote::Remote;
 use super::types;
 use super::which::WhichArgs;
 use counterstep_contracts::bulk::{BulkAction, BulkAnswer, BulkRequest};
 use counterstep_contracts::operation::bulk::{StartBulkOperation, answered};
 use counterstep_node::Exit;
-use counterstep_node::settings::{SettingsFor, commands};
 
 /// Flags of `bulk`.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct BulkArgs {
     #[command(flatten)]
-    api: SettingsFor<{ commands::REMOTE }>,
-    #[command(flatten)]
-    out: OutputArgs,
+    group: Group,
     #[command(subcommand)]
     command: BulkCommand,
 }
@@ -46,28 +44,26 @@ enum BulkCommand {
 }
 
 pub(super) fn main(args: &BulkArgs) -> Result<(), Exit> {
-    let runtime = runtime()?;
-    runtime.block_on(async {
-        let remote = Remote::of(&args.api.read()?)?;
-        print(&run(&remote, args).await?)
+    args.group.run(async |remote| {
+        let text = start(remote, &args.group.out, body(&args.command)?).await?;
+        Ok(Shown::of(text, "bulk", None))
     })
 }
 
-async fn run(remote: &Remote, args: &BulkArgs) -> Result<String, Exit> {
-    let body = match &args.command {
-        BulkCommand::Cancel { which, signed } => which.request(BulkAction::Cancel, signed)?,
+fn body(command: &BulkCommand) -> Result<BulkRequest, Exit> {
+    match command {
+        BulkCommand::Cancel { which, signed } => which.request(BulkAction::Cancel, signed),
         BulkCommand::RunAgain {
             which,
             from,
             edit,
             signed,
-        } => BulkRequest {
+        } => Ok(BulkRequest {
             from: from.clone(),
             patch: edit.patch()?,
             ..which.request(BulkAction::RunAgain, signed)?
-        },
-    };
-    start(remote, &args.out, body).await
+        }),
+    }
 }
 
 /// Starts an operation, or shows which tasks it would be for.
@@ -77,6 +73,9 @@ pub(super) async fn start(
     body: BulkRequest,
 ) -> Result<String, Exit> {
     let task_type = body.filter.as_ref().and_then(|it| it.task_type.clone());
+    if !body.preview {
+        remote.confirm(&format!("{} of many tasks", body.action))?;
+    }
     let answer = remote.call::<StartBulkOperation>((), body).await?;
     let count = match &answer {
         BulkAnswer::Preview(found) => Some(found.count),

@@ -4,23 +4,21 @@
 use super::bulk;
 use super::derived;
 use super::edit::SetArgs;
+use super::group::{Group, Shown};
 use super::operator::{Settled, Signed};
-use super::output::{OutputArgs, print};
-use super::remote::{Remote, runtime};
+use super::output::OutputArgs;
+use super::remote::Remote;
 use super::which::WhichArgs;
 use counterstep_contracts::bulk::{BulkAction, BulkRequest};
 use counterstep_contracts::operation::Declared;
 use counterstep_contracts::operation::poison::{ListPoisonMessages, RemovePoisonMessage};
 use counterstep_node::Exit;
-use counterstep_node::settings::{SettingsFor, commands};
 
 /// Flags of `dead-letters`.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct DeadLettersArgs {
     #[command(flatten)]
-    api: SettingsFor<{ commands::REMOTE }>,
-    #[command(flatten)]
-    out: OutputArgs,
+    group: Group,
     #[command(subcommand)]
     command: DeadLettersCommand,
 }
@@ -55,22 +53,25 @@ enum DeadLettersCommand {
 }
 
 pub(super) fn main(args: &DeadLettersArgs) -> Result<(), Exit> {
-    let runtime = runtime()?;
-    runtime.block_on(async {
-        let remote = Remote::of(&args.api.read()?)?;
-        print(&run(&remote, args).await?)
+    args.group.run(async |remote| {
+        let text = run(remote, &args.group.out, &args.command).await?;
+        Ok(Shown::of(text, "dead-letters", None))
     })
 }
 
-async fn run(remote: &Remote, args: &DeadLettersArgs) -> Result<String, Exit> {
-    match &args.command {
+async fn run(
+    remote: &Remote,
+    out: &OutputArgs,
+    command: &DeadLettersCommand,
+) -> Result<String, Exit> {
+    match command {
         DeadLettersCommand::Poison { remove: Some(id) } => {
             let remove = Declared::of::<RemovePoisonMessage>();
-            derived::ask(remote, &args.out, &remove, &[id], None).await
+            derived::ask(remote, out, &remove, &[id], None).await
         }
         DeadLettersCommand::Poison { remove: None } => {
             let list = Declared::of::<ListPoisonMessages>();
-            derived::ask(remote, &args.out, &list, &[], None).await
+            derived::ask(remote, out, &list, &[], None).await
         }
         DeadLettersCommand::Redrive {
             which,
@@ -81,7 +82,7 @@ async fn run(remote: &Remote, args: &DeadLettersArgs) -> Result<String, Exit> {
                 patch: edit.patch()?,
                 ..which.request(BulkAction::Redrive, signed)?
             };
-            bulk::start(remote, &args.out, body).await
+            bulk::start(remote, out, body).await
         }
         DeadLettersCommand::Resolve {
             settled,
@@ -92,7 +93,7 @@ async fn run(remote: &Remote, args: &DeadLettersArgs) -> Result<String, Exit> {
                 settled: Some((*settled).into()),
                 ..which.request(BulkAction::Resolve, signed)?
             };
-            bulk::start(remote, &args.out, body).await
+            bulk::start(remote, out, body).await
         }
     }
 }

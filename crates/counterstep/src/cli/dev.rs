@@ -18,6 +18,7 @@ const LOOKS: Duration = Duration::from_secs(2);
 pub(super) fn main(registry: Registry, args: &SettingsArgs, beside: Beside) -> Result<(), Exit> {
     let given = args.read()?;
     let settings = given.resolve()?;
+    let registry = counterstep_worker::cli::chosen(&given, registry)?;
     let worker = counterstep_worker::cli::resolve(&given, &registry)?;
     let reconciler = ReconcilerSettings {
         every: given.every()?.unwrap_or(EVERY),

@@ -1,8 +1,8 @@
 //! `counterstep doctor`: prints what does not meet the requirements.
 
 use super::output::print;
-use counterstep_contracts::Host;
 use counterstep_node::doctor::{Examined, Finding, examine};
+use counterstep_node::nats_rights::User;
 use counterstep_node::{Exit, SettingsArgs};
 use counterstep_steps::Registry;
 use serde_json::json;
@@ -11,7 +11,7 @@ pub(super) fn main(
     registry: &Registry,
     settings: &SettingsArgs,
     json: bool,
-    (processes, role): (Option<usize>, Option<Host>),
+    (processes, role): (Option<usize>, Option<User>),
 ) -> Result<(), Exit> {
     let settings = settings.read()?.resolve()?;
     let accepted = |finding: &Finding| settings.accepted_findings.get(finding.code);

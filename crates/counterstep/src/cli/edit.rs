@@ -65,9 +65,13 @@ pub(super) fn read_file(file: &Path) -> Result<Value, Exit> {
         std::fs::read_to_string(file)
     };
     let shown = file.display();
-    let text = text.map_err(|error| Exit::config(format!("{shown}: {error}")))?;
-    serde_json::from_str(&text)
-        .map_err(|error| Exit::config(format!("{shown}: invalid request: {error}; expected JSON")))
+    let text =
+        text.map_err(|error| Exit::usage(format_args!("`{shown}` cannot be read: {error}")))?;
+    serde_json::from_str(&text).map_err(|error| {
+        Exit::usage(format_args!(
+            "`{shown}`: invalid request: {error}; expected JSON"
+        ))
+    })
 }
 
 /// What `--request` gives: itself where it is JSON, else what is in the file of this path.

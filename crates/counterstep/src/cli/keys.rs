@@ -76,7 +76,7 @@ pub(super) fn main(args: &KeysArgs) -> Result<(), Exit> {
     counterstep_node::run(
         &settings,
         Box::pin(async {
-            let store = counterstep_node::open_store(&settings, "keys").await?;
+            let store = counterstep_node::open_keys(&settings).await?;
             print(&run(&store, args).await?)
         }),
     )

@@ -4,9 +4,9 @@ use super::output::{OutputArgs, print};
 use super::remote::Remote;
 use super::task_ids::{self, Named};
 use super::times::whole;
-use counterstep_contracts::LogPart;
 use counterstep_contracts::log::{LogLine, LogPage};
 use counterstep_contracts::operation::task_lists::{GetLog, LogQuery};
+use counterstep_contracts::{LogPart, TaskId};
 use counterstep_kernel::audit::one_line;
 use counterstep_node::Exit;
 use std::time::Duration;
@@ -28,7 +28,8 @@ pub(super) struct LogArgs {
 }
 
 impl LogArgs {
-    pub(super) async fn run(&self, remote: &Remote, out: &OutputArgs) -> Result<(), Exit> {
+    /// Returns the task.
+    pub(super) async fn run(&self, remote: &Remote, out: &OutputArgs) -> Result<TaskId, Exit> {
         let id = self.id.id(remote).await?;
         let mut cursor = self.cursor.clone();
         let mut is_first = true;
@@ -46,7 +47,7 @@ impl LogArgs {
             is_first = false;
             cursor = page.cursor;
             if rests && (is_over || !self.follow) {
-                return Ok(());
+                return Ok(id);
             }
             if is_over {
                 tokio::time::sleep(PAUSE).await;

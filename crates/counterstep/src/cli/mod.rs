@@ -14,6 +14,7 @@ mod dev;
 mod doctor;
 mod edit;
 mod fsck;
+mod group;
 #[cfg(all(test, feature = "shipped"))]
 #[path = "help/tests.rs"]
 mod help;
@@ -29,6 +30,7 @@ mod payload_keys;
 mod printers;
 mod profile;
 mod proposal;
+mod question;
 mod remote;
 mod schedules;
 mod settings;
@@ -39,17 +41,18 @@ mod tasks;
 mod times;
 mod trail;
 mod types;
+mod web;
 mod which;
 mod workers;
 
 use crate::program::{OwnCommands, Program};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use counterstep_api::Beside;
-use counterstep_contracts::Host;
 #[cfg(test)]
 use counterstep_contracts::operation::ALL;
 use counterstep_contracts::operation::Declared;
-use counterstep_node::settings::{SettingsFor, check_surroundings, commands};
+use counterstep_node::nats_rights::User;
+use counterstep_node::settings::{SettingsFor, check_surroundings, commands, without_former};
 use counterstep_node::{Exit, SettingsArgs, exit, step_process};
 use counterstep_operations::Running;
 use counterstep_reconciler::cli::ReconcilerArgs;
@@ -112,10 +115,10 @@ enum Command {
         /// alive]
         #[arg(long)]
         processes: Option<usize>,
-        /// Check the rights of this kind of process, with its settings: api or worker [default: by the
-        /// name of the NATS user]
+        /// Check the rights of this kind of process, with its settings: api, worker or reconciler
+        /// [default: by the name of the NATS user]
         #[arg(long, value_name = "ROLE", value_parser = role)]
-        role: Option<Host>,
+        role: Option<User>,
     },
     /// Write what follows from the task types into the files that deploy this program
     Deploy(deploy::DeployArgs),
@@ -144,17 +147,17 @@ enum Command {
     /// Cancel or run again many tasks, and list, show and stop such operations, over the HTTP API
     Bulk(bulk::BulkArgs),
     /// List and test alerts to operators, and print their secrets, over the HTTP API
-    Alerts(derived::Group),
+    Alerts(group::Group),
     /// List, disable and enable task types over the HTTP API
     Types(types::TypesArgs),
     /// List what is paused, disabled, set by hand or open after failures, over the HTTP API
-    Gates(derived::Group),
+    Gates(group::Group),
     /// List, pause and resume queues over the HTTP API
-    Queues(derived::Group),
+    Queues(group::Group),
     /// List the breakers of steps, and close one, over the HTTP API
-    Breakers(derived::Group),
+    Breakers(group::Group),
     /// List, set and reset the limits of steps over the HTTP API
-    Limits(derived::Group),
+    Limits(group::Group),
     /// List, make, pause and run schedules over the HTTP API
     Schedules(schedules::SchedulesArgs),
     /// List processes, what they run, and how long tasks wait, over the HTTP API
@@ -224,7 +227,10 @@ pub(crate) fn run(
     let beside = beside.operations(operations);
     let operations: Vec<_> = operations.iter().map(|it| it.declared).collect();
     let whole = own.add_to(command(&registry, &operations));
-    let matches = whole.clone().get_matches();
+    let matches = whole
+        .clone()
+        .try_get_matches()
+        .unwrap_or_else(|error| without_former(error).exit());
     if let Some(ended) = own.run(&matches) {
         return exit::report(program, ended);
     }
@@ -278,10 +284,10 @@ pub(crate) fn run(
     exit::report(program, result)
 }
 
-fn role(text: &str) -> Result<Host, String> {
-    let mut hosts = [Host::Api, Host::Worker].into_iter();
-    let found = hosts.find(|host| host.as_str() == text);
-    found.ok_or_else(|| "expected `api` or `worker`".to_owned())
+fn role(text: &str) -> Result<User, String> {
+    let mut users = [User::Api, User::Worker, User::Reconciler].into_iter();
+    let found = users.find(|user| user.as_str() == text);
+    found.ok_or_else(|| "expected `api`, `worker` or `reconciler`".to_owned())
 }
 
 fn migrate(settings: &SettingsArgs, vacuums: bool) -> Result<(), Exit> {

@@ -2,6 +2,7 @@
 //! asked. The requests of a client are those of `client::http`.
 
 use super::output::unreadable;
+use super::question::AskedAbout;
 use crate::client::http::{HttpError, OverHttp, bearer};
 use crate::client::{Event, Options};
 use bytes::Bytes;
@@ -23,6 +24,10 @@ use tokio::runtime::Runtime;
 #[derive(Debug, Clone)]
 pub(super) struct Remote {
     http: OverHttp,
+    /// Asked about before a change.
+    asked_about: Option<AskedAbout>,
+    /// A person has said yes beforehand.
+    is_confirmed: bool,
 }
 
 /// Refuses what is no address of an API; `of`: where it comes from.
@@ -41,7 +46,11 @@ impl Remote {
     #[cfg(test)]
     pub(super) fn at(url: &str) -> Self {
         let http = OverHttp::at(url, None).expect("an address");
-        Self { http }
+        Self {
+            http,
+            asked_about: None,
+            is_confirmed: false,
+        }
     }
 
     /// The API that these settings name.
@@ -85,7 +94,49 @@ impl Remote {
         let http = OverHttp::new(base, token);
         let http = http
             .map_err(|error| Exit::failed(format_args!("no HTTP client could be made: {error}")))?;
-        Ok(Self { http })
+        Ok(Self {
+            http,
+            asked_about: None,
+            is_confirmed: false,
+        })
+    }
+
+    /// The same, with a question before each change where these settings name a profile or another machine.
+    pub(super) fn asking(self, settings: &Layers) -> Result<Self, Exit> {
+        let asked_about = AskedAbout::of(settings, &self.address(""))?;
+        Ok(Self {
+            asked_about,
+            ..self
+        })
+    }
+
+    /// The same, where a person has said yes to each change beforehand.
+    pub(super) fn confirmed(self) -> Self {
+        Self {
+            is_confirmed: true,
+            ..self
+        }
+    }
+
+    /// Whether they have.
+    pub(super) const fn is_confirmed(&self) -> bool {
+        self.is_confirmed
+    }
+
+    /// Asks whether a change is meant for this server.
+    ///
+    /// # Errors
+    /// Where it is not.
+    pub(super) fn confirm(&self, change: &str) -> Result<(), Exit> {
+        match &self.asked_about {
+            Some(server) => server.ask(change),
+            None => Ok(()),
+        }
+    }
+
+    /// Of a path below it, as it may be shown.
+    pub(super) fn address(&self, path: &str) -> String {
+        without_password(&self.http.base) + path
     }
 
     /// How a command ends that got this instead of its answer.
@@ -93,7 +144,7 @@ impl Remote {
         match error {
             HttpError::Unreachable(why) => Exit::unavailable(format_args!(
                 "the API at {} does not answer ({why}): is it running, and is --url right?",
-                without_password(&self.http.base)
+                self.address("")
             )),
             HttpError::Problem(problem, _) => Exit::failed(problem),
             HttpError::Answered(status) => Exit::failed(format_args!("the API answered {status}")),

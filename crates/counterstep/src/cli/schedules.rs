@@ -1,21 +1,17 @@
 //! `counterstep schedules next`: when a schedule is due.
 
-use super::output::{OutputArgs, print};
-use super::remote::{Remote, runtime};
+use super::group::{Group, Shown};
 use super::table::Look;
 use counterstep_contracts::operation::schedules::{GetSchedule, ScheduleName, ScheduleQuery, next};
 use counterstep_contracts::operation::shown::View;
 use counterstep_contracts::schedule::ScheduleView;
 use counterstep_node::Exit;
-use counterstep_node::settings::{SettingsFor, commands};
 
 /// Flags of `schedules`.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct SchedulesArgs {
     #[command(flatten)]
-    api: SettingsFor<{ commands::REMOTE }>,
-    #[command(flatten)]
-    out: OutputArgs,
+    group: Group,
     #[command(subcommand)]
     command: SchedulesCommand,
 }
@@ -33,18 +29,17 @@ enum SchedulesCommand {
 }
 
 pub(super) fn main(args: &SchedulesArgs) -> Result<(), Exit> {
-    let runtime = runtime()?;
-    runtime.block_on(async {
-        let remote = Remote::of(&args.api.read()?)?;
+    let out = &args.group.out;
+    args.group.run(async |remote| {
         let SchedulesCommand::Next { name, count } = &args.command;
         let query = ScheduleQuery { next: Some(*count) };
         let view = remote.call::<GetSchedule>(ScheduleName(name.clone()), query);
         let view = view.await?;
-        let text = match args.out.as_json(&view.upcoming)? {
+        let text = match out.as_json(&view.upcoming)? {
             Some(text) => text,
-            None => upcoming(&view, &args.out.look())?,
+            None => upcoming(&view, &out.look())?,
         };
-        print(&text)
+        Ok(Shown::of(text, "schedules", Some(name)))
     })
 }
 

@@ -63,20 +63,22 @@ fn field_and_path(text: &str) -> Result<(String, PathBuf), String> {
 }
 
 impl SubmitArgs {
-    /// Submits, and prints what became of it.
-    pub(super) async fn run(&self, remote: &Remote, as_json: bool) -> Result<(), Exit> {
+    /// Submits, and prints what became of it. Returns the task.
+    pub(super) async fn run(&self, remote: &Remote, as_json: bool) -> Result<TaskId, Exit> {
         let accepted = self.submit(remote).await?;
         if self.wait {
             if !as_json {
                 print(&format!("{}\n", accepted.task_id))?;
             }
-            return watch(remote, accepted.task_id, as_json).await;
+            watch(remote, accepted.task_id, as_json).await?;
+            return Ok(accepted.task_id);
         }
         print(&if as_json {
             json(&accepted)?
         } else {
             format!("{} {}\n", accepted.task_id, accepted.status)
-        })
+        })?;
+        Ok(accepted.task_id)
     }
 
     async fn submit(&self, remote: &Remote) -> Result<Accepted, Exit> {
@@ -207,13 +209,14 @@ pub(super) struct DownloadArgs {
 }
 
 impl DownloadArgs {
-    /// Writes the file, and says where.
-    pub(super) async fn run(&self, remote: &Remote) -> Result<(), Exit> {
+    /// Writes the file, and says where. Returns the task.
+    pub(super) async fn run(&self, remote: &Remote) -> Result<TaskId, Exit> {
         let id = self.id.id(remote).await?;
         if self.output.as_deref() == Some(Path::new("-")) {
             let out = std::io::stdout().as_fd().try_clone_to_owned();
             let mut out = tokio::fs::File::from_std(out.map_err(Exit::failed)?.into());
-            return remote.download(id, &self.name, &mut out).await.map(drop);
+            let written = remote.download(id, &self.name, &mut out).await;
+            return written.map(|_| id);
         }
         let path = match &self.output {
             Some(path) => path.clone(),
@@ -230,7 +233,8 @@ impl DownloadArgs {
             }
         };
         let size = download(remote, id, &self.name, &path, self.output.is_some()).await?;
-        print(&format!("{} ({size} bytes)\n", path.display()))
+        print(&format!("{} ({size} bytes)\n", path.display()))?;
+        Ok(id)
     }
 }
 

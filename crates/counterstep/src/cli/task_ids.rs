@@ -1,6 +1,7 @@
 //! How a command line names a task: by its id, or by the start or the ending of one, as lists on a terminal show it. The API takes
 //! whole ids only. Must not know what is done with the task.
 
+use super::question;
 use super::remote::Remote;
 use counterstep_contracts::http::TaskSummary;
 use counterstep_contracts::operation::task_lists::{ListTasks, TasksQuery};
@@ -9,15 +10,12 @@ use counterstep_contracts::{TaskId, TaskStatus};
 use counterstep_node::Exit;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{BufRead, IsTerminal as _, Write as _};
+use std::io::{IsTerminal as _, Write as _};
 use std::str::FromStr;
 
 /// What a help says of an argument that is one.
 pub(super) const ABOUT: &str =
     "Id of the task, or at least 8 characters of its start or its ending";
-
-/// And of the flag of what changes one.
-pub(super) const YES: &str = "Do not ask whether the part of an id is that of the right task";
 
 /// A shorter part fits too many.
 const SHORTEST: usize = 8;
@@ -69,14 +67,9 @@ impl Named {
         }
     }
 
-    /// The id of a task that is going to be changed: what was found for a part of it is shown, and a person confirms it. `yes`: they
-    /// have.
-    pub(super) async fn id_to_change(
-        &self,
-        remote: &Remote,
-        change: &str,
-        yes: bool,
-    ) -> Result<TaskId, Exit> {
+    /// The id of a task that is going to be changed: what was found for a part of it is shown, and a person confirms it, unless
+    /// they have.
+    pub(super) async fn id_to_change(&self, remote: &Remote, change: &str) -> Result<TaskId, Exit> {
         let part = match self {
             Self::Whole(id) => return Ok(*id),
             Self::Part(part) => part,
@@ -84,26 +77,17 @@ impl Named {
         let task = the_one(remote, part).await?;
         let found = format!("{} ({}, {})", task.task_id, task.task_type, task.status);
         let stdin = std::io::stdin();
-        if yes {
+        if remote.is_confirmed() {
             let _ = writeln!(std::io::stderr(), "{part} is {found}");
         } else if !stdin.is_terminal() {
             return Err(Exit::usage(format_args!(
                 "{part} is {found}: give the whole id, or --yes"
             )));
-        } else if !confirms(&format!("{change}: {found}?"), &mut stdin.lock())? {
-            return Err(Exit::failed("nothing was changed"));
+        } else {
+            question::ask(&format!("{change}: {found}"))?;
         }
         Ok(task.task_id)
     }
-}
-
-/// Asks a person.
-fn confirms(question: &str, answers: &mut impl BufRead) -> Result<bool, Exit> {
-    let _ = write!(std::io::stderr(), "{question} [y/N] ");
-    let mut answer = String::new();
-    answers.read_line(&mut answer).map_err(Exit::failed)?;
-    let answer = answer.trim().to_ascii_lowercase();
-    Ok(matches!(&*answer, "y" | "yes"))
 }
 
 /// The task whose id begins or ends so.
@@ -248,20 +232,6 @@ mod tests {
         assert!(refused.starts_with("no task has an id"), "{refused}");
     }
 
-    #[test]
-    fn only_a_yes_confirms() {
-        for (answer, is_yes) in [
-            ("y\n", true),
-            ("YES\n", true),
-            ("\n", false),
-            ("", false),
-            ("no\n", false),
-        ] {
-            let confirmed = confirms("cancel it?", &mut answer.as_bytes());
-            assert_eq!(confirmed.expect("an answer"), is_yes, "{answer:?}");
-        }
-    }
-
     /// Tests have no terminal, and so no answer.
     #[tokio::test]
     async fn what_changes_a_task_takes_a_part_of_its_id_with_a_confirmation_only() {
@@ -271,9 +241,9 @@ mod tests {
                 (OPEN, page(&[], None)),
             ]);
             let named = Named::Part("1badcafe".to_owned());
-            let id = named
-                .id_to_change(&Remote::at(&url), "Cancel a task", yes)
-                .await;
+            let remote = Remote::at(&url);
+            let remote = if yes { remote.confirmed() } else { remote };
+            let id = named.id_to_change(&remote, "Cancel a task").await;
             match id {
                 Ok(id) => assert!(is_taken && id.to_string() == ONE),
                 Err(exit) => {

@@ -1,28 +1,27 @@
 //! `counterstep tasks …`: what an operator asks of running services, beside what follows from declarations.
 
 use super::derived;
+use super::group::{Group, Shown};
 use super::log::LogArgs;
 use super::operator::parent;
-use super::output::{OutputArgs, print};
-use super::remote::{Remote, runtime};
+use super::output::OutputArgs;
+use super::remote::Remote;
 use super::submit::{self, DownloadArgs, SubmitArgs};
 use super::table::Look;
 use super::task_ids::{self, Named};
+use counterstep_contracts::TaskId;
 use counterstep_contracts::http::{StepProgress, StepView, TaskView};
 use counterstep_contracts::operation::Declared;
 use counterstep_contracts::operation::shown::{Cell, Table, labels};
 use counterstep_contracts::operation::webhooks::{ListWebhooks, SendWebhook};
 use counterstep_kernel::audit::one_line;
 use counterstep_node::Exit;
-use counterstep_node::settings::{SettingsFor, commands};
 
 /// Flags of `tasks`.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct TasksArgs {
     #[command(flatten)]
-    api: SettingsFor<{ commands::REMOTE }>,
-    #[command(flatten)]
-    out: OutputArgs,
+    group: Group,
     #[command(subcommand)]
     command: TasksCommand,
 }
@@ -62,51 +61,64 @@ enum TasksCommand {
         /// Send the webhook of this id again
         #[arg(long, value_name = "WEBHOOK")]
         send: Option<String>,
-        #[arg(long, requires = "send", help = task_ids::YES)]
-        yes: bool,
     },
 }
 
 pub(super) fn main(args: &TasksArgs) -> Result<(), Exit> {
-    let runtime = runtime()?;
-    let (out, is_json) = (&args.out, args.out.is_json());
-    runtime.block_on(async {
-        let remote = Remote::of(&args.api.read()?)?;
-        let text = match &args.command {
-            TasksCommand::Submit(submit) => return submit.run(&remote, is_json).await,
-            TasksCommand::Watch { id } => {
-                return submit::watch(&remote, id.id(&remote).await?, is_json).await;
-            }
-            TasksCommand::Log(log) => return log.run(&remote, out).await,
-            TasksCommand::Download(download) => return download.run(&remote).await,
-            TasksCommand::Link {
-                id,
-                name,
-                valid_for,
-            } => {
-                let id = id.id(&remote).await?;
-                let link = remote.result_link(id, name, valid_for.clone()).await?;
-                out.show_text(&link, |link, _| format!("{}\n", link.url))?
-            }
-            TasksCommand::Show { id } => {
-                let task = remote.task(id.id(&remote).await?).await?;
-                out.show_text(&task, show)?
-            }
-            TasksCommand::Webhooks { id, send, yes } => match send {
-                None => {
-                    let id = id.id(&remote).await?.to_string();
-                    let list = Declared::of::<ListWebhooks>();
-                    derived::ask(&remote, out, &list, &[&id], None).await?
-                }
-                Some(webhook) => {
-                    let send = Declared::of::<SendWebhook>();
-                    let change = send.about.summary;
-                    let id = id.id_to_change(&remote, change, *yes).await?.to_string();
-                    derived::ask(&remote, out, &send, &[&id, webhook], None).await?
-                }
-            },
-        };
-        print(&text)
+    let out = &args.group.out;
+    args.group.run(async |remote| {
+        let (task, text) = run(remote, out, &args.command).await?;
+        Ok(Shown::of(text, "tasks", Some(&task.to_string())))
+    })
+}
+
+/// The task that a command is about, and what is left to print.
+async fn run(
+    remote: &Remote,
+    out: &OutputArgs,
+    command: &TasksCommand,
+) -> Result<(TaskId, String), Exit> {
+    let is_json = out.is_json();
+    Ok(match command {
+        TasksCommand::Submit(submit) => (submit.run(remote, is_json).await?, String::new()),
+        TasksCommand::Watch { id } => {
+            let id = id.id(remote).await?;
+            submit::watch(remote, id, is_json).await?;
+            (id, String::new())
+        }
+        TasksCommand::Log(log) => (log.run(remote, out).await?, String::new()),
+        TasksCommand::Download(download) => (download.run(remote).await?, String::new()),
+        TasksCommand::Link {
+            id,
+            name,
+            valid_for,
+        } => {
+            let id = id.id(remote).await?;
+            let link = remote.result_link(id, name, valid_for.clone()).await?;
+            let text = out.show_text(&link, |link, _| format!("{}\n", link.url))?;
+            (id, text)
+        }
+        TasksCommand::Show { id } => {
+            let id = id.id(remote).await?;
+            let task = remote.task(id).await?;
+            (id, out.show_text(&task, show)?)
+        }
+        TasksCommand::Webhooks { id, send: None } => {
+            let id = id.id(remote).await?;
+            let list = Declared::of::<ListWebhooks>();
+            let text = derived::ask(remote, out, &list, &[&id.to_string()], None).await?;
+            (id, text)
+        }
+        TasksCommand::Webhooks {
+            id,
+            send: Some(webhook),
+        } => {
+            let send = Declared::of::<SendWebhook>();
+            let id = id.id_to_change(remote, send.about.summary).await?;
+            let named = [&id.to_string(), webhook.as_str()];
+            let text = derived::ask(remote, out, &send, &named, None).await?;
+            (id, text)
+        }
     })
 }
 

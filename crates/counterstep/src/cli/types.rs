@@ -1,15 +1,16 @@
 //! `counterstep types …`: which task types take submissions, and what an operator decides about
 //! that.
 
-use super::output::{OutputArgs, print, unreadable};
-use super::remote::{Remote, runtime};
+use super::group::{Group, Shown};
+use super::output::unreadable;
+use super::remote::Remote;
 use counterstep_contracts::declaration::kebab_case;
 use counterstep_contracts::disable::SwitchView;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::shown::{Cell, Table, View};
 use counterstep_kernel::audit::one_line;
 use counterstep_node::Exit;
-use counterstep_node::settings::{SettingsFor, commands, nearest};
+use counterstep_node::settings::nearest;
 use serde_json::Value;
 use std::io::Write as _;
 
@@ -17,9 +18,7 @@ use std::io::Write as _;
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct TypesArgs {
     #[command(flatten)]
-    api: SettingsFor<{ commands::REMOTE }>,
-    #[command(flatten)]
-    out: OutputArgs,
+    group: Group,
     #[command(subcommand)]
     command: TypesCommand,
 }
@@ -31,17 +30,13 @@ enum TypesCommand {
 }
 
 pub(super) fn main(args: &TypesArgs) -> Result<(), Exit> {
-    let runtime = runtime()?;
-    runtime.block_on(async {
-        let remote = Remote::of(&args.api.read()?)?;
-        let text = match &args.command {
-            TypesCommand::List => {
-                let page: Page<Value> = remote.read_from("/api/task-types").await?;
-                let rows = page.items.iter().map(row).collect::<Result<Vec<_>, _>>()?;
-                args.out.show(&page, |_| list(rows))?
-            }
-        };
-        print(&text)
+    args.group.run(async |remote| match &args.command {
+        TypesCommand::List => {
+            let page: Page<Value> = remote.read_from("/api/task-types").await?;
+            let rows = page.items.iter().map(row).collect::<Result<Vec<_>, _>>()?;
+            let text = args.group.out.show(&page, |_| list(rows))?;
+            Ok(Shown::of(text, "types", None))
+        }
     })
 }
 

@@ -1,22 +1,18 @@
 //! `counterstep workers`: which processes are there, what they run, and how long tasks wait.
 
-use super::output::{OutputArgs, print};
-use super::remote::{Remote, runtime};
+use super::group::{Group, Shown};
 use super::times::spaced;
 use counterstep_contracts::operation::shown::{Cell, Table, View};
 use counterstep_contracts::operation::workers::ListWorkers;
 use counterstep_contracts::workers::{StatusView, WorkerState, WorkerView, WorkersView};
 use counterstep_kernel::audit::one_line;
 use counterstep_node::Exit;
-use counterstep_node::settings::{SettingsFor, commands};
 
 /// Flags of `workers`.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct WorkersArgs {
     #[command(flatten)]
-    api: SettingsFor<{ commands::REMOTE }>,
-    #[command(flatten)]
-    out: OutputArgs,
+    group: Group,
     /// With the task types that each can run, with their versions
     #[arg(long)]
     types: bool,
@@ -26,20 +22,16 @@ pub(super) struct WorkersArgs {
 }
 
 pub(super) fn main(args: &WorkersArgs) -> Result<(), Exit> {
-    let runtime = runtime()?;
-    runtime.block_on(async {
-        let remote = Remote::of(&args.api.read()?)?;
+    let out = &args.group.out;
+    args.group.run(async |remote| {
         let mut found = remote.call::<ListWorkers>((), ()).await?;
         found
             .workers
             .retain(|worker| args.state.is_none_or(|state| worker.state == state));
         let table = table(&found.workers, args.state.is_some(), args.types);
-        let rows = args.out.look().text(&View::Table(table))?;
-        print(
-            &args
-                .out
-                .show_text(&found, |found, _| above(found) + &rows)?,
-        )
+        let rows = out.look().text(&View::Table(table))?;
+        let text = out.show_text(&found, |found, _| above(found) + &rows)?;
+        Ok(Shown::of(text, "workers", None))
     })
 }
 

@@ -4,12 +4,12 @@
 mod servers;
 
 use crate::exit::Exit;
-use crate::open::missing_services;
+use crate::open::{missing_services, unusable_services};
 use crate::secret_files::{OpenSecret, open_to_others};
 use crate::settings::{Database, Settings};
 pub use counterstep_adapters::finding::Finding;
+use counterstep_adapters::nats_rights::User;
 use counterstep_adapters::sqlite::{SqliteOptions, SqliteStore, wal_reset_bug};
-use counterstep_contracts::Host;
 use counterstep_steps::Registry;
 use futures::future::BoxFuture;
 use std::path::Path;
@@ -33,7 +33,7 @@ pub fn examine<'a>(
     settings: &'a Settings,
     registry: &'a Registry,
     processes: Option<usize>,
-    role: Option<Host>,
+    role: Option<User>,
 ) -> BoxFuture<'a, Result<Examined, Exit>> {
     Box::pin(async move {
         crate::install_provider();
@@ -74,6 +74,15 @@ pub fn examine<'a>(
                     to_do: format!("add [services.{service}] with its `url` to the settings file"),
                 }),
         );
+        found.extend(unusable_services(settings).into_iter().map(|what| {
+            Finding {
+                code: "service_unusable",
+                what,
+                why: "a process of this program that runs steps does not start",
+                to_do: "correct the setting, or make the file readable for the user of the service"
+                    .to_owned(),
+            }
+        }));
         found.extend(open_to_others(settings).into_iter().map(
             |OpenSecret {
                  setting,
@@ -143,6 +152,8 @@ fn one_process(version: &str) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use counterstep_adapters::finding::CODES;
+    use std::collections::BTreeSet;
 
     #[tokio::test]
     async fn an_sqlite_that_two_processes_could_damage_a_file_with_is_found() {
@@ -163,5 +174,35 @@ mod tests {
             Vec::from_iter(expected.iter().map(|one| &one.what))
         );
         assert!(one_process("3.46.0").what.contains("SQLite 3.46.0"));
+    }
+    /// The codes that stand in sources below this folder.
+    fn codes_in(folder: &Path, found: &mut BTreeSet<String>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                codes_in(&path, found);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            for before in ["code: \"", "away(\""] {
+                let codes = text.split(before).skip(1);
+                let codes = codes.filter_map(|rest| rest.split('"').next());
+                let is_code = |code: &&str| {
+                    code.contains('_') && code.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+                };
+                found.extend(codes.filter(is_code).map(str::to_owned));
+            }
+        }
+    }
+
+    #[test]
+    fn each_code_that_a_finding_has_can_be_accepted_and_no_other() {
+        let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut found = BTreeSet::new();
+        codes_in(&top.join("src/doctor"), &mut found);
+        codes_in(&top.join("../adapters/src"), &mut found);
+        let known: BTreeSet<String> = CODES.iter().map(|code| (*code).to_owned()).collect();
+        assert_eq!(found, known);
+        assert!(CODES.is_sorted());
     }
 }

@@ -5,6 +5,7 @@ use crate::exit::Exit;
 use crate::open::servers;
 use crate::settings::{Database, NatsLogin, ObjectBackend, Settings};
 use counterstep_adapters::nats::Nats;
+use counterstep_adapters::nats_rights::User;
 use counterstep_adapters::postgres::PostgresStore;
 use counterstep_adapters::redis;
 use counterstep_contracts::Host;
@@ -29,12 +30,21 @@ const ROLES: [&str; 3] = [
 ];
 
 /// By the users that `deploy/nats/accounts.conf` makes.
-fn role_of_user(login: &NatsLogin) -> Option<Host> {
+fn role_of_user(login: &NatsLogin) -> Option<User> {
     let NatsLogin::User { user, .. } = login else {
         return None;
     };
-    let mut hosts = [Host::Api, Host::Worker].into_iter();
-    hosts.find(|host| user.ends_with(&format!("-{}", host.as_str())))
+    let mut users = [User::Api, User::Worker, User::Reconciler].into_iter();
+    users.find(|of| user.ends_with(&format!("-{}", of.as_str())))
+}
+
+/// Whose steps a process runs.
+fn host_of(user: User) -> Option<Host> {
+    match user {
+        User::Api => Some(Host::Api),
+        User::Worker => Some(Host::Worker),
+        User::Reconciler | User::Operator => None,
+    }
 }
 
 async fn refused_queues(nats: &Nats, registry: &Registry, host: Host) -> Option<Finding> {
@@ -77,7 +87,7 @@ fn one_of_several(ServerInUse { position, of }: ServerInUse) -> Option<String> {
 pub(super) async fn examine(
     settings: &Settings,
     registry: &Registry,
-    (processes, role): (Option<usize>, Option<Host>),
+    (processes, role): (Option<usize>, Option<User>),
     Examined {
         findings: found,
         notes,
@@ -100,7 +110,7 @@ pub(super) async fn examine(
     if let Some(server) = &settings.nats {
         let role = role.or_else(|| role_of_user(&server.login));
         // The user of a kind of process hears answers at the inbox of that kind alone.
-        let inbox = role.map_or("doctor", |host| host.as_str());
+        let inbox = role.map_or("doctor", User::as_str);
         let options = servers::nats_options(settings, server, inbox);
         let nats = Nats::look(options)
             .await
@@ -109,7 +119,7 @@ pub(super) async fn examine(
             Err(error) => found.push(away("nats_unreachable", error)),
             Ok(findings) => found.extend(findings),
         }
-        if let Some(host) = role {
+        if let Some(host) = role.and_then(host_of) {
             found.extend(refused_queues(&nats, registry, host).await);
         }
     }

@@ -15,7 +15,7 @@ pub(crate) mod servers;
 use crate::exit::Exit;
 use crate::metrics::Metrics;
 use crate::secret_files::{OpenSecret, open_to_others};
-use crate::settings::{Database, ObjectBackend, SPOOL_MAX_BYTES, Settings, in_effect};
+use crate::settings::{Database, ObjectBackend, SPOOL_MAX_BYTES, Service, Settings, in_effect};
 use crate::step_process;
 use crate::traces;
 use counterstep_adapters::file_signals::FileSignals;
@@ -36,7 +36,7 @@ use counterstep_steps::Registry;
 use counterstep_steps::error::chain;
 use counterstep_steps::task::KnownType;
 use futures::future::BoxFuture;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -231,6 +231,22 @@ pub fn open_store<'a>(settings: &'a Settings, role: &'a str) -> BoxFuture<'a, Re
     })
 }
 
+/// The same for those who make and list API keys, which not every role of the database sees.
+///
+/// # Errors
+/// [`Exit`], as above, and where the role sees none.
+pub fn open_keys(settings: &Settings) -> BoxFuture<'_, Result<Store, Exit>> {
+    Box::pin(async move {
+        match &settings.database {
+            Database::Sqlite(_) => open_store(settings, "keys").await,
+            Database::Postgres(server) => {
+                crate::install_provider();
+                payloads::in_front(settings, servers::with_keys(settings, server).await?)
+            }
+        }
+    })
+}
+
 /// The database file of the settings, where there is none yet: a service makes one, and a command that looks for something has the
 /// wrong address.
 #[must_use]
@@ -346,7 +362,7 @@ fn http_services(
         // It runs neither steps nor undos, and should not need their secrets.
         return Ok(Arc::new(NoServices));
     }
-    let services = services(settings)?;
+    let services = services(settings, &settings.services)?;
     for service in missing_services(settings, registry) {
         tracing::warn!(
             service,
@@ -365,10 +381,22 @@ pub(crate) fn missing_services(settings: &Settings, registry: &Registry) -> Vec<
         .collect()
 }
 
+/// Why services of the settings cannot be called, each by itself.
+pub(crate) fn unusable_services(settings: &Settings) -> Vec<String> {
+    let one = |(name, service): (&String, &Service)| {
+        let one = BTreeMap::from([(name.clone(), service.clone())]);
+        services(settings, &one).err().map(|exit| exit.message)
+    };
+    settings.services.iter().filter_map(one).collect()
+}
+
 #[cfg(feature = "http")]
-fn services(settings: &Settings) -> Result<Arc<dyn HttpServices>, Exit> {
+fn services(
+    settings: &Settings,
+    services: &BTreeMap<String, Service>,
+) -> Result<Arc<dyn HttpServices>, Exit> {
     use counterstep_adapters::http::{ReqwestServices, ServiceSettings, Token};
-    let given = settings.services.iter().map(|(name, service)| {
+    let given = services.iter().map(|(name, service)| {
         let service = service.clone();
         let given = ServiceSettings {
             url: service.url,
@@ -388,8 +416,11 @@ fn services(settings: &Settings) -> Result<Arc<dyn HttpServices>, Exit> {
 }
 
 #[cfg(not(feature = "http"))]
-fn services(settings: &Settings) -> Result<Arc<dyn HttpServices>, Exit> {
-    if settings.services.is_empty() {
+fn services(
+    _: &Settings,
+    services: &BTreeMap<String, Service>,
+) -> Result<Arc<dyn HttpServices>, Exit> {
+    if services.is_empty() {
         return Ok(Arc::new(NoServices));
     }
     Err(Exit::config(

@@ -67,6 +67,18 @@ pub(super) async fn store(settings: &Settings, server: &Server, role: &str) -> R
     Ok(open_postgres(settings, server, role).await?.into())
 }
 
+/// The database as a role that sees API keys.
+pub(super) async fn with_keys(settings: &Settings, server: &Server) -> Result<Store, Exit> {
+    let store = open_postgres(settings, server, "keys").await?;
+    let sees = store.sees_api_keys().await;
+    match sees.map_err(|error| Exit::unavailable(chain(&error)))? {
+        true => Ok(store.into()),
+        false => Err(Exit::config(
+            "the role of the database may not see API keys: use that of the API (`counterstep_api`), or the owner of the tables",
+        )),
+    }
+}
+
 async fn open_postgres(
     settings: &Settings,
     server: &Server,

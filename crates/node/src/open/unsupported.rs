@@ -39,6 +39,10 @@ pub(super) async fn store(_: &Settings, _: &Server, _: &str) -> Result<Store, Ex
     Err(lacking("database"))
 }
 
+pub(super) async fn with_keys(_: &Settings, _: &Server) -> Result<Store, Exit> {
+    Err(lacking("database"))
+}
+
 pub(super) async fn migrate(_: &Settings, _: &Server) -> Result<(), Exit> {
     Err(lacking("database"))
 }

@@ -2,6 +2,7 @@
 //! a process is told and does not do would go unnoticed. Must not give a value to any setting.
 
 use clap::Arg;
+use clap::error::{ContextKind, ContextValue};
 
 /// The command that rewrites a file with such names.
 const UPGRADE: &str = "`counterstep settings upgrade FILE` rewrites the file";
@@ -143,6 +144,23 @@ pub(super) fn args() -> impl Iterator<Item = Arg> {
     FORMER.iter().map(Former::arg)
 }
 
+/// The error without the flag that it proposes, where that is a former one. The parser looks among hidden flags too.
+#[must_use]
+pub fn without_former(mut error: clap::Error) -> clap::Error {
+    let is_former = match error.get(ContextKind::SuggestedArg) {
+        Some(ContextValue::String(flag)) => {
+            find(&flag.trim_start_matches('-').replace('-', "_")).is_some()
+        }
+        _ => false,
+    };
+    if is_former {
+        error.remove(ContextKind::SuggestedArg);
+        // It names the same flag.
+        error.remove(ContextKind::Usage);
+    }
+    error
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,6 +188,26 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_former_flag_is_no_tip_for_another_mistake_and_a_flag_that_there_is_stays_one() {
+        let tipped = |flag: &str| {
+            let command = SettingsFor::<{ commands::WORKER }>::augment_args(
+                Command::new("x").no_binary_name(true),
+            );
+            let error = command.try_get_matches_from([flag, "1"]).expect_err(flag);
+            (error.to_string(), without_former(error).to_string())
+        };
+        let (before, after) = tipped("--listen");
+        assert!(before.contains("--link-secret-file"), "{before}");
+        assert!(
+            after.contains("'--listen'") && !after.contains("--link-secret-file"),
+            "{after}"
+        );
+        let (before, after) = tipped("--leese");
+        assert!(after.contains("--lease"), "{after}");
+        assert_eq!(before, after);
     }
 
     #[test]

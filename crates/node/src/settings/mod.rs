@@ -39,6 +39,7 @@ pub use backends::{
 pub use declare::Setting;
 pub use file::nearest;
 pub use flags::{SettingsArgs, SettingsFor};
+pub use former::without_former;
 pub use groups::Group;
 pub use jwt::JwtSettings;
 pub use kinds::duration;

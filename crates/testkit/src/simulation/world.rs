@@ -142,7 +142,7 @@ fn open(name: &str, machine: &Machine) -> Arc<dyn Storage> {
 }
 
 /// The tasks that these changes write, with those that they submit.
-fn tasks_of(changes: &[Transition]) -> Vec<TaskId> {
+fn tasks_of(changes: &[Arc<Transition>]) -> Vec<TaskId> {
     let mut tasks = Vec::new();
     for change in changes {
         tasks.extend(change.children.iter().map(|child| child.task_id));
@@ -387,8 +387,9 @@ impl World {
     }
 
     /// The processes from which these changes take a task.
-    fn owners_that_lose(&self, changes: &[Transition]) -> Vec<String> {
-        let takes = |it: &&Transition| it.audit.iter().any(|entry| entry.event == "taken_back");
+    fn owners_that_lose(&self, changes: &[Arc<Transition>]) -> Vec<String> {
+        let takes =
+            |it: &&Arc<Transition>| it.audit.iter().any(|entry| entry.event == "taken_back");
         let taken = changes.iter().filter(takes);
         taken
             .filter_map(|it| Some(self.watch.lease_of(it.task_id)?.0))

@@ -63,7 +63,7 @@ enum Fate {
 struct Unanswered {
     fate: Fate,
     clock: TestClock,
-    sent: Mutex<Option<(Guard, Transition)>>,
+    sent: Mutex<Option<(Guard, Arc<Transition>)>>,
     has_lost: AtomicBool,
 }
 
@@ -97,7 +97,7 @@ impl Around for Unanswered {
         &self,
         store: &dyn Storage,
         guard: Guard,
-        changes: &[&Transition],
+        changes: &[Arc<Transition>],
     ) -> Result<Committed, CommitError> {
         let is_first = |change: &Transition| {
             let write = change.task.as_ref();
@@ -205,7 +205,7 @@ async fn a_commit_that_arrives_after_its_files_are_gone_makes_no_task() {
     let site = Site::of(Fate::Lost).await;
     site.is_unanswered().await;
     let (guard, late) = site.around.around.sent.lock().take().expect("a change");
-    let written = site.ports.store.commit(guard, &late).await;
+    let written = site.ports.store.commit(guard, late.clone()).await;
     assert!(
         matches!(written, Err(CommitError::Condemned)),
         "{written:?}"

@@ -69,6 +69,15 @@ async fn a_queue_that_the_account_lacks_is_named_at_the_start_by_readyz_by_docto
     let upkeep: Vec<_> = upkeep.iter().map(String::as_str).collect();
     let pass = [&["reconciler", "--once", "--data-dir", "data"], &upkeep[..]].concat();
     run(site.place.path(), &pass).assert_code(0);
+    let look = [&["doctor", "--json", "--data-dir", "data"], &upkeep[..]].concat();
+    for look in [
+        look.clone(),
+        [&look[..], &["--role", "reconciler"]].concat(),
+    ] {
+        let found = run(site.place.path(), &look);
+        assert!(found.stdout.starts_with('['), "{found:?}");
+        assert!(!found.stdout.contains("nats_unreachable"), "{found:?}");
+    }
     let own = flags("api");
     let own: Vec<_> = own.iter().map(String::as_str).collect();
     let api = services::api(&site.place, &own);
@@ -130,4 +139,25 @@ async fn a_queue_that_the_account_lacks_is_named_at_the_start_by_readyz_by_docto
         "{doctor:?}"
     );
     assert!(worker.stop().success());
+}
+
+#[test]
+fn a_role_that_sees_no_api_keys_is_refused_with_the_one_that_does() {
+    let site = Site::start();
+    let keys = |kind: &str, arguments: &[&str]| {
+        let database = site.database_of(kind);
+        let flags = [&["keys", "--database", &database], arguments].concat();
+        run(site.place.path(), &flags)
+    };
+    let create = ["create", "--subject", "kim", "--role", "read"];
+    keys("api", &create).assert_code(0);
+    let listed = keys("api", &["list"]);
+    assert!(listed.assert_code(0).stdout.contains("kim"), "{listed:?}");
+    for kind in ["worker", "reconciler", "operator"] {
+        for arguments in [&create[..], &["list"]] {
+            keys(kind, arguments)
+                .assert_code(78)
+                .assert_says("may not see API keys: use that of the API (`counterstep_api`)");
+        }
+    }
 }

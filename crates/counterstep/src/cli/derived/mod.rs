@@ -5,34 +5,25 @@ mod flags;
 #[cfg(test)]
 mod tests;
 
-use super::output::{OutputArgs, is_empty, print, unreadable};
+use super::group::{Group, Shown};
+use super::output::{OutputArgs, is_empty, unreadable};
 use super::printers;
 use super::proposal::Caller;
-use super::remote::{Remote, runtime};
+use super::remote::Remote;
 use super::task_ids::{self, Named};
 use super::types;
 use bytes::Bytes;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, FromArgMatches};
+use clap::{Arg, ArgGroup, ArgMatches, Args, Command, FromArgMatches};
 use counterstep_contracts::commands::WHOLE_BODY;
 use counterstep_contracts::declaration::kebab_case;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::{
     BY_HAND, Command as Asks, Declared, Param, ShownFn, TASK_ID,
 };
-use counterstep_node::settings::{SettingsFor, commands};
 use counterstep_node::{Exit, Layers};
 use flags::Field;
 use serde_json::{Map, Value};
-
-/// What each group of commands takes that are sent to the API.
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct Group {
-    #[command(flatten)]
-    api: SettingsFor<{ commands::REMOTE }>,
-    #[command(flatten)]
-    out: OutputArgs,
-}
 
 /// Adds the commands of these operations to their groups.
 pub(super) fn add_to(whole: Command, operations: &[Declared]) -> Command {
@@ -94,10 +85,6 @@ fn command_of(asks: Asks, it: &Declared) -> Command {
     }
     let (fields, one_of) = flags::of(it);
     command = command.args(fields.iter().map(Field::arg));
-    if it.about.changes() && names_task(it, &fields) {
-        let yes = Arg::new(YES).long(YES).action(ArgAction::SetTrue);
-        command = command.arg(yes.help(task_ids::YES));
-    }
     if !one_of.is_empty() {
         let group = ArgGroup::new("one of").required(true).multiple(true);
         command = command.group(group.args(one_of));
@@ -105,15 +92,8 @@ fn command_of(asks: Asks, it: &Declared) -> Command {
     command
 }
 
-/// The flag that confirms what was found for a part of an id.
-const YES: &str = "yes";
-
 fn is_task(param: &Param) -> bool {
     param.name == TASK_ID.name
-}
-
-fn names_task(it: &Declared, fields: &[Field]) -> bool {
-    it.params.iter().any(is_task) || fields.iter().any(Field::is_task)
 }
 
 /// A parameter in a usage.
@@ -164,21 +144,27 @@ fn find<'a>(
 }
 
 fn run_one(it: &Declared, given: &ArgMatches, program: &str) -> Result<(), Exit> {
-    let Group { api, out } = Group::from_arg_matches(given).map_err(Exit::usage)?;
+    let group = Group::from_arg_matches(given).map_err(Exit::usage)?;
     let (mut named, mut body) = asked(it, given)?;
-    let runtime = runtime()?;
-    runtime.block_on(async {
-        let settings = api.read()?;
-        let remote = Remote::of(&settings)?;
-        find_tasks(&remote, it, given, &mut named, body.as_mut()).await?;
+    let out = &group.out;
+    group.run(async |remote| {
+        find_tasks(remote, it, &mut named, body.as_mut()).await?;
         let named: Vec<_> = named.iter().map(String::as_str).collect();
         let body = body.as_ref();
-        let Some(printer) = printers::of(it.about.id).filter(|_| !out.is_json()) else {
-            return print(&ask(&remote, &out, it, &named, body).await?);
+        let text = match printers::of(it.about.id).filter(|_| !out.is_json()) {
+            Some(printer) => {
+                let url = group.api.read()?.url()?;
+                let caller = Caller::new(program, &url, &Layers::default().url()?);
+                printer(
+                    &answered(remote, it, &named, body).await?,
+                    &out.look(),
+                    &caller,
+                )?
+            }
+            None => ask(remote, out, it, &named, body).await?,
         };
-        let answer = answered(&remote, it, &named, body).await?;
-        let caller = Caller::new(program, &settings.url()?, &Layers::default().url()?);
-        print(&printer(&answer, &out.look(), &caller)?)
+        let of = it.about.command.map_or("", |command| command.words[0]);
+        Ok(Shown::of(text, of, named.first().copied()))
     })
 }
 
@@ -186,7 +172,6 @@ fn run_one(it: &Declared, given: &ArgMatches, program: &str) -> Result<(), Exit>
 async fn find_tasks(
     remote: &Remote,
     it: &Declared,
-    given: &ArgMatches,
     named: &mut [String],
     body: Option<&mut Value>,
 ) -> Result<(), Exit> {
@@ -204,10 +189,7 @@ async fn find_tasks(
     for text in parts {
         let task: Named = text.parse().map_err(Exit::usage)?;
         let id = match it.about.changes() {
-            true => {
-                let yes = given.get_flag(YES);
-                task.id_to_change(remote, it.about.summary, yes).await?
-            }
+            true => task.id_to_change(remote, it.about.summary).await?,
             false => task.id(remote).await?,
         };
         *text = id.to_string();
@@ -272,6 +254,10 @@ async fn answered(
     named: &[&str],
     body: Option<&Value>,
 ) -> Result<Bytes, Exit> {
+    if it.about.changes() {
+        let what = named.join(" ");
+        remote.confirm(&format!("{} ({what})", it.about.summary))?;
+    }
     let answer = remote.ask(&it.about, named, body).await?;
     let answer = filled(remote, it, named, body, answer).await?;
     let query = body.filter(|_| it.query.is_some());

@@ -360,11 +360,11 @@ async fn whole_ids_are_sent_in_place_of_their_parts_once_they_are_confirmed() {
         let both = page(&[TASK, other]);
         vec![("GET /api/tasks?limit", both.clone()), ("status=", both)]
     };
-    let matches = parsed(ALL, &[&words[..], &["--yes"]].concat()).expect("two parts");
+    let matches = parsed(ALL, &words).expect("two parts");
     let (it, given) = find(ALL, &matches).expect("its operation");
     let (mut named, mut body) = asked(it, given).expect("it is well formed");
     let (url, serving) = scripted([script(), script()].concat());
-    let found = find_tasks(&Remote::at(&url), it, given, &mut named, body.as_mut()).await;
+    let found = find_tasks(&Remote::at(&url).confirmed(), it, &mut named, body.as_mut()).await;
     found.expect("two tasks");
     assert_eq!(named, [TASK]);
     assert_eq!(body.expect("a body")["task"], other);
@@ -374,7 +374,7 @@ async fn whole_ids_are_sent_in_place_of_their_parts_once_they_are_confirmed() {
     let (it, given) = find(ALL, &matches).expect("its operation");
     let (mut named, _) = asked(it, given).expect("it is well formed");
     let (url, serving) = scripted(script());
-    let refused = find_tasks(&Remote::at(&url), it, given, &mut named, None).await;
+    let refused = find_tasks(&Remote::at(&url), it, &mut named, None).await;
     let refused = refused.expect_err("no confirmation").message;
     assert!(
         refused.contains(TASK) && refused.contains("--yes"),

@@ -5,6 +5,7 @@ mod secrets;
 mod tls;
 
 use super::backends::DatabaseUse;
+use super::file::nearest;
 use super::groups::{Group, takes};
 use super::layers::Layers;
 use super::secrets::Secret;
@@ -13,6 +14,7 @@ use super::{Settings, services};
 use crate::exit::Exit;
 use crate::step_process::Protection;
 use backends::Backends;
+use counterstep_adapters::finding::CODES;
 use counterstep_contracts::Overrides;
 use counterstep_kernel::EngineSettings;
 use counterstep_kernel::webhooks::AllowedNets;
@@ -187,15 +189,25 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(2, std::num::NonZero::get)
 }
 
-/// Each finding that is accepted has a reason.
+/// Each finding that is accepted is one that there is, and has a reason.
 fn with_reasons(accepted: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Exit> {
-    match accepted.iter().find(|(_, reason)| reason.trim().is_empty()) {
-        Some((code, _)) => Err(Exit::config(format_args!(
-            "setting `accepted_findings`: `{}` has no reason; expected why it is accepted",
-            code.escape_debug()
-        ))),
-        None => Ok(accepted),
+    for (code, reason) in &accepted {
+        if !CODES.contains(&code.as_str()) {
+            let near = nearest(code, CODES.iter());
+            let near = near.map(|near| format!("did you mean `{near}`?"));
+            let near = near.unwrap_or_else(|| format!("known are {}", CODES.join(", ")));
+            return Err(Exit::config(format_args!(
+                "setting `accepted_findings`: `doctor` has no finding `{}`: {near}",
+                code.escape_debug()
+            )));
+        }
+        if reason.trim().is_empty() {
+            return Err(Exit::config(format_args!(
+                "setting `accepted_findings`: `{code}` has no reason; expected why it is accepted"
+            )));
+        }
     }
+    Ok(accepted)
 }
 
 /// Changes to policies, checked against the task types of this process.
