@@ -32,7 +32,19 @@ impl Cluster {
     /// When anything does not start.
     #[must_use]
     pub fn start(times: &[&str]) -> Self {
-        let servers = Servers::start(&[BUCKET]);
+        Self::on(Servers::start(&[BUCKET]), times)
+    }
+
+    /// The same with a PostgreSQL that a standby may follow.
+    ///
+    /// # Panics
+    /// When anything does not start.
+    #[must_use]
+    pub fn with_primary(times: &[&str]) -> Self {
+        Self::on(Servers::with_primary(&[BUCKET]), times)
+    }
+
+    fn on(servers: Servers, times: &[&str]) -> Self {
         let place = Place::new();
         let credentials = place.path().join("credentials");
         let (key, secret) = (servers.s3.access_key(), servers.s3.secret_key());
@@ -80,6 +92,12 @@ impl Cluster {
     /// The flags of every service: where its servers are, and its times.
     #[must_use]
     pub fn flags(&self) -> Vec<String> {
+        self.flags_at(&self.database)
+    }
+
+    /// The same for a service that reaches the database at another address.
+    #[must_use]
+    pub fn flags_at(&self, database: &str) -> Vec<String> {
         let mut flags = self.times.clone();
         let nats = match &self.nats_cluster {
             Some(cluster) => {
@@ -89,7 +107,7 @@ impl Cluster {
             None => self.servers.nats.url(),
         };
         let places = [
-            ("--database", self.database.clone()),
+            ("--database", database.to_owned()),
             ("--nats", nats),
             ("--redis", self.servers.redis.url()),
             ("--objects", self.objects.clone()),

@@ -17,6 +17,7 @@ mod system {
     mod documents;
     mod dry_run;
     mod events;
+    mod failover;
     mod fan_out;
     mod figures;
     mod flow;

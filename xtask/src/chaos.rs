@@ -1,8 +1,9 @@
 //! `cargo xtask chaos`: builds the programs and starts a chaos run, as root in a mount namespace of
 //! its own with a small file system that the run may fill. The file system goes with the namespace,
-//! however the run ends.
+//! however the run ends. And `cargo xtask failover`, a run without one.
 
 use crate::{command, tree};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// Size of the small disk: databases, logs and objects of a run of an hour fit in twice.
@@ -20,21 +21,7 @@ TMPDIR="$folder" exec "$program" --disk "$folder" "$@""#;
 
 /// Further arguments go to the run: `--seed`, `--minutes`, `--clients`, `--program`.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    crate::machine::prepare()?;
-    let mut build = command::cargo();
-    build.args([
-        "build",
-        "--profile",
-        "chaos",
-        "--workspace",
-        "--all-features",
-        "--bin",
-        "counterstep",
-        "--bin",
-        "chaos",
-    ]);
-    command::run(&mut build)?;
-    let program = tree::top().join("target/chaos/chaos");
+    let program = built("chaos")?;
     if !crate::machine::is_root() {
         println!(
             "xtask: not root, so no small disk can be mounted: the disk is never full in this run"
@@ -53,4 +40,25 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         DISK,
     ]);
     command::run(unshared.arg(program).args(arguments))
+}
+
+/// Further arguments go to the run: `--case`, `--clients`, `--program`.
+pub(crate) fn failover(arguments: &[&str]) -> Result<(), String> {
+    command::run(Command::new(built("failover")?).args(arguments))
+}
+
+/// Builds the program under test and a run. Gives the run.
+fn built(run: &str) -> Result<PathBuf, String> {
+    crate::machine::prepare()?;
+    let mut build = command::cargo();
+    build.args([
+        "build",
+        "--profile",
+        "chaos",
+        "--workspace",
+        "--all-features",
+    ]);
+    build.args(["--bin", "counterstep", "--bin", run]);
+    command::run(&mut build)?;
+    Ok(tree::top().join("target/chaos").join(run))
 }

@@ -32,6 +32,8 @@ cargo xtask test [FILTER]   run the tests, all or those with FILTER in their nam
 cargo xtask tidy            check the rules of the house that no compiler checks
 cargo xtask chaos [--seed N] [--minutes N] [--clients N] [--program PATH]
                             run tasks on real servers while faults strike, then check every promise on every task
+cargo xtask failover [--case NAME] [--clients N] [--program PATH]
+                            run tasks on a PostgreSQL whose standby takes its place, then check every promise on every task
 cargo xtask simulate [--seeds N] [--from N] [--seconds N]
                             run whole installations in memory, one a seed, and check every promise after each change; the
                             seeds are those of the commit, unless one says from which on
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         ["test"] => test::run(None),
         ["test", filter] if !filter.starts_with('-') => test::run(Some(filter)),
         ["chaos", arguments @ ..] => chaos::run(arguments),
+        ["failover", arguments @ ..] => chaos::failover(arguments),
         ["simulate", arguments @ ..] => simulate::run(arguments),
         ["tidy"] => tidy::run(),
         ["guards", "--table"] => guards::write_table(),

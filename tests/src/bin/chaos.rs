@@ -51,6 +51,7 @@ async fn main() -> ExitCode {
         } else {
             Strikes::All
         },
+        old_reads: false,
     };
     println!(
         "chaos: seed {}, {} minutes, {} clients",

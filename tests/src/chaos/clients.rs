@@ -13,7 +13,7 @@ use counterstep_contracts::{Problem, ProblemCode, TaskId, TaskStatus};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
@@ -21,28 +21,46 @@ use tokio::task::JoinHandle;
 const SIZE: u64 = 60_000;
 /// Time after which a task that is not at rest is an anomaly: faults last for seconds.
 const LIMIT: Duration = Duration::from_secs(240);
+/// Forms that an API takes from one address at a time: of more clients it may refuse some.
+const MOST_OF_ONE_ADDRESS: u64 = 100;
 const PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) struct Clients {
     over: Arc<AtomicBool>,
+    /// How many submissions each API has accepted.
+    accepted: Arc<[AtomicU64]>,
     running: Vec<JoinHandle<Vec<Submitted>>>,
 }
 
 impl Clients {
     pub(super) fn start(fleet: &Fleet, options: &Options, full_until: &FullUntil) -> Self {
         let over = Arc::new(AtomicBool::new(false));
+        let accepted: Arc<[AtomicU64]> = fleet.apis.iter().map(|_| AtomicU64::new(0)).collect();
         let running = (0..options.clients)
             .map(|number| {
                 let client = Client {
                     apis: fleet.apis.clone(),
                     full_until: full_until.clone(),
+                    accepted: accepted.clone(),
+                    old_reads: options.old_reads,
+                    is_crowd: options.clients > MOST_OF_ONE_ADDRESS,
                     chance: Chance::new(options.seed.wrapping_mul(1_000).wrapping_add(number)),
                     name: format!("{}-{number}", options.seed),
                 };
                 tokio::spawn(client.run(over.clone()))
             })
             .collect();
-        Self { over, running }
+        Self {
+            over,
+            accepted,
+            running,
+        }
+    }
+
+    /// How many submissions each API has accepted.
+    pub(super) fn accepted(&self) -> Vec<u64> {
+        let each = self.accepted.iter();
+        each.map(|count| count.load(Ordering::SeqCst)).collect()
     }
 
     /// Lets each client finish the task that it has.
@@ -83,6 +101,9 @@ impl Request<'_> {
 struct Client {
     apis: Vec<Api>,
     full_until: FullUntil,
+    accepted: Arc<[AtomicU64]>,
+    old_reads: bool,
+    is_crowd: bool,
     chance: Chance,
     name: String,
 }
@@ -106,9 +127,14 @@ impl Client {
         all
     }
 
-    fn api(&mut self) -> Api {
+    fn pick(&mut self) -> usize {
         let at = self.chance.within(0, self.apis.len() as u64);
-        self.apis[usize::try_from(at).expect("a small number")].clone()
+        usize::try_from(at).expect("a small number")
+    }
+
+    fn api(&mut self) -> Api {
+        let at = self.pick();
+        self.apis[at].clone()
     }
 
     async fn archive(&mut self, key: &str, seed: u64, cancels: bool) -> Submitted {
@@ -137,9 +163,10 @@ impl Client {
         let began = Instant::now();
         let mut anomalies = Vec::new();
         loop {
-            let sent = Instant::now();
-            match request.send(&self.api(), key).await {
+            let (sent, at) = (Instant::now(), self.pick());
+            match request.send(&self.apis[at], key).await {
                 Ok(Answer::Accepted(Accepted { task_id, .. })) => {
+                    self.accepted[at].fetch_add(1, Ordering::SeqCst);
                     let is_order = matches!(request, Request::Order(_));
                     return Submitted {
                         task: task_id,
@@ -166,6 +193,7 @@ impl Client {
                     },
                 ))
                 | Err(_) => {}
+                Ok(Answer::Refused(StatusCode::TOO_MANY_REQUESTS, _)) if self.is_crowd => {}
                 Ok(refused) => anomalies.push(format!("a submission was refused: {refused:?}")),
             }
             assert!(
@@ -208,7 +236,7 @@ impl Client {
         let status = loop {
             let answer = self.api().request(Method::GET, &path).send().await;
             match answer {
-                Ok(answer) if answer.status() == StatusCode::NOT_FOUND => {
+                Ok(answer) if answer.status() == StatusCode::NOT_FOUND && !self.old_reads => {
                     submitted
                         .anomalies
                         .push("an accepted task is unknown".to_owned());

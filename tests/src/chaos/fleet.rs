@@ -60,6 +60,8 @@ impl Role {
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) role: Role,
+    /// Where it reaches the database.
+    address: String,
     pub(super) process: Option<Process>,
 }
 
@@ -75,11 +77,18 @@ pub(super) struct Fleet {
 
 impl Fleet {
     pub(super) async fn start(strikes: Strikes) -> Self {
-        let services = Services::start().await;
         let mut cluster = Cluster::start(TIMES_BEFORE_SETTINGS);
         if let Strikes::NatsCluster(_) = strikes {
             cluster = cluster.with_nats_cluster();
         }
+        let proxy = Proxy::to(cluster.servers.postgres.port());
+        let address = proxy.url(&cluster.database);
+        Self::behind(cluster, proxy, &[address]).await
+    }
+
+    /// On a cluster whose database is reached at these addresses, by the members of a role in turn.
+    pub(super) async fn behind(mut cluster: Cluster, proxy: Proxy, addresses: &[String]) -> Self {
+        let services = Services::start().await;
         let service = |name: &str| {
             format!(
                 "[services.{name}]\nurl = {:?}\ntoken_file = {:?}\n",
@@ -90,7 +99,6 @@ impl Fleet {
         let settings: String = ["inventory", "bank", "shipping"].map(service).concat();
         std::fs::write(cluster.place.path().join("settings.toml"), settings)
             .expect("the settings are written");
-        let proxy = Proxy::to(cluster.servers.postgres.port());
         cluster.database = proxy.url(&cluster.database);
         cluster.set_flags(TIMES);
         let roles = [
@@ -109,22 +117,30 @@ impl Fleet {
             apis: Vec::new(),
         };
         for role in roles {
-            fleet.add(role);
+            fleet.add(role, addresses);
         }
         // Its port is looked for once the first one listens.
-        fleet.add(Role::Api(free_port()));
+        fleet.add(Role::Api(free_port()), addresses);
         fleet
     }
 
-    fn add(&mut self, role: Role) {
-        let process = Some(self.begin(role, 0));
+    fn add(&mut self, role: Role, addresses: &[String]) {
+        let kind = std::mem::discriminant(&role);
+        let members = self.members.iter();
+        let alike = members.filter(|it| std::mem::discriminant(&it.role) == kind);
+        let address = addresses[alike.count() % addresses.len()].clone();
+        let process = Some(self.begin(role, &address, 0));
         if let Role::Api(port) = role {
             self.apis.push(Api::at(&format!("127.0.0.1:{port}")));
         }
-        self.members.push(Member { role, process });
+        self.members.push(Member {
+            role,
+            address,
+            process,
+        });
     }
 
-    fn begin(&self, role: Role, skew: i64) -> Process {
+    fn begin(&self, role: Role, address: &str, skew: i64) -> Process {
         let variables = if skew == 0 {
             Vec::new()
         } else {
@@ -153,7 +169,7 @@ impl Fleet {
                 "reconciler started",
             ),
         };
-        let flags = [command, self.cluster.flags()].concat();
+        let flags = [command, self.cluster.flags_at(address)].concat();
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
         let mut process = Process::start_with(&self.cluster.place, &flags, &variables);
         process.says("that it has started", |log| {
@@ -164,7 +180,8 @@ impl Fleet {
 
     /// Starts a member again, with a clock that is wrong by `skew` seconds.
     pub(super) fn begin_again(&mut self, at: usize, skew: i64) {
-        let process = self.begin(self.members[at].role, skew);
+        let Member { role, address, .. } = &self.members[at];
+        let process = self.begin(*role, address, skew);
         self.members[at].process = Some(process);
     }
 
@@ -254,4 +271,4 @@ impl Fleet {
 }
 
 /// The schema is made before there are settings.
-const TIMES_BEFORE_SETTINGS: &[&str] = &[];
+pub(super) const TIMES_BEFORE_SETTINGS: &[&str] = &[];

@@ -29,9 +29,6 @@ pub(super) async fn of(
         anomalies: faults.anomalies.clone(),
         ..Report::default()
     };
-    for kind in faults.left_out() {
-        println!("left out: {kind}; this machine does not allow it");
-    }
     until(
         "the end of late work at the HTTP services",
         LATER,

@@ -12,6 +12,7 @@ async fn a_short_run_strikes_and_finds_no_anomaly() {
         clients: 4,
         disk: None,
         strikes: Strikes::All,
+        old_reads: false,
     };
     let report = run(&options).await;
     assert!(
