@@ -4,7 +4,7 @@
 use super::clients::Clients;
 use super::faults::{Faults, FullUntil};
 use super::fleet::{Fleet, TIMES_BEFORE_SETTINGS};
-use super::{Options, Report, verdict};
+use super::{Options, Report, Strikes, verdict};
 use crate::cluster::Cluster;
 use crate::process::Process;
 use crate::rows::Rows;
@@ -174,6 +174,7 @@ impl Stage {
             clients: count,
             disk: None,
             old_reads: case == Case::BothLive,
+            strikes: Strikes::All,
         };
         let clients = Clients::start(&fleet, &options, &FullUntil::default());
         Self {
@@ -319,7 +320,7 @@ impl Stage {
             }
             return outcome;
         }
-        outcome.report = verdict::of(self.fleet, faults, submitted).await;
+        outcome.report = verdict::of(self.fleet, faults, submitted, Strikes::All).await;
         outcome
     }
 }
