@@ -297,7 +297,7 @@ impl Stage {
     async fn verdict(self, case: Case) -> Outcome {
         let submitted = self.clients.stop().await;
         let mut outcome = self.outcome;
-        let mut faults = Faults::new(None);
+        let mut faults = Faults::new(Strikes::All, None);
         faults.struck.insert(case.name(), 1);
         faults.anomalies = std::mem::take(&mut outcome.report.anomalies);
         let rows = Rows::of_cluster(&self.fleet.cluster).await;

@@ -30,6 +30,7 @@ async fn no_task_is_lost_or_done_twice_when_servers_of_a_nats_cluster_fail() {
         clients: 4,
         disk: None,
         strikes: Strikes::NatsCluster(&[KILL_LEADER]),
+        old_reads: false,
     };
     let report = run(&options).await;
     println!("{report}");
