@@ -15,6 +15,7 @@ pub mod generated;
 pub mod manifests;
 pub mod own_program;
 pub mod place;
+pub mod power;
 pub mod process;
 pub mod program;
 pub mod rows;

@@ -4,6 +4,7 @@
 use crate::cluster::Cluster;
 use crate::place::Place;
 use crate::wait::{LATER, PAUSE};
+use bytes::Bytes;
 use counterstep_adapters::embedded::{self, EmbeddedOptions, EmbeddedPaths};
 use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_adapters::s3::{self, S3Settings};
@@ -11,13 +12,19 @@ use counterstep_contracts::{Direction, Outcome, StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::change::intents;
 use counterstep_kernel::ports::{ObjectInfo, Ports, ReceiveOp, TaskQuery};
 use counterstep_kernel::record::{History, TaskRecord};
+use counterstep_reconciler::audit::{Finding, Scope};
 use counterstep_reconciler::fsck;
+use counterstep_steps::digest::hex;
 use counterstep_steps::keys::ObjectKey;
 use counterstep_steps::{Registry, TaskType};
 use counterstep_testkit::{invariants, trail};
 use diesel::connection::SimpleConnection;
-use diesel::{Connection, SqliteConnection};
+use diesel::sql_types::{BigInt, Text};
+use diesel::{Connection, QueryableByName, RunQueryDsl, SqliteConnection};
 use futures::TryStreamExt;
+use serde::Deserialize;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -206,6 +213,71 @@ impl Rows {
         }
     }
 
+    /// The state of a task; `None`: there is no such task.
+    ///
+    /// # Panics
+    /// When the store does not answer.
+    pub async fn status(&self, id: TaskId) -> Option<TaskStatus> {
+        let found = self.ports.store.load(id).await;
+        Some(found.expect("the store answers")?.task.status)
+    }
+
+    /// What is wrong with any task, and with the objects of its outputs, as `fsck` finds it.
+    ///
+    /// # Panics
+    /// When it cannot look.
+    pub async fn fsck(&self) -> Vec<String> {
+        let (objects, mut found) = (Some(&*self.ports.objects), Vec::new());
+        let mut note = |finding: Finding| found.push(finding.to_string());
+        let scope = Scope::default();
+        let checked = fsck::fsck(
+            &self.ports.store,
+            &self.registry,
+            objects,
+            &scope,
+            &mut note,
+        );
+        checked.await.expect("the stores answer");
+        found
+    }
+
+    /// Objects that are not what an output says of them: of its length, with its SHA-256.
+    ///
+    /// # Panics
+    /// When the stores do not answer.
+    pub async fn wrong_objects(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for known in self.tasks().await {
+            let kept = fsck::referenced_keys(&known.record);
+            let outputs = known
+                .record
+                .steps
+                .iter()
+                .filter_map(|it| it.output.as_ref());
+            for object in outputs.flat_map(objects_in) {
+                if !kept.contains(&object.key) {
+                    continue;
+                }
+                let stored = self.ports.objects.get(&object.bucket, &object.key).await;
+                let bytes: Result<Vec<Bytes>, String> = match stored {
+                    Ok(stored) => stored
+                        .try_collect()
+                        .await
+                        .map_err(|error| error.to_string()),
+                    Err(error) => Err(error.to_string()),
+                };
+                let found = bytes.map(|bytes| {
+                    let bytes = bytes.concat();
+                    (bytes.len() as u64, hex(&Sha256::digest(&bytes)))
+                });
+                if found.as_ref() != Ok(&(object.size_bytes, object.sha256.clone())) {
+                    wrong.push(format!("{object:?}: {found:?}"));
+                }
+            }
+        }
+        wrong
+    }
+
     /// All tasks, the newest first.
     ///
     /// # Panics
@@ -362,6 +434,27 @@ impl Rows {
     }
 }
 
+/// An object to which an output refers.
+#[derive(Debug, Deserialize)]
+struct Named {
+    bucket: String,
+    key: String,
+    size_bytes: u64,
+    sha256: String,
+}
+
+/// Those in an output.
+fn objects_in(output: &Value) -> Vec<Named> {
+    match output {
+        Value::Object(map) => match Named::deserialize(output) {
+            Ok(object) => vec![object],
+            Err(_) => map.values().flat_map(objects_in).collect(),
+        },
+        Value::Array(list) => list.iter().flat_map(objects_in).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+    }
+}
+
 /// The task type under test.
 ///
 /// # Panics
@@ -405,6 +498,44 @@ pub fn make_newer(place: &Place) {
     connect(place)
         .batch_execute(newer)
         .expect("the migration is noted");
+}
+
+/// What SQLite's own check finds in the database file, where there is one.
+///
+/// # Panics
+/// When it cannot be looked at.
+#[must_use]
+pub fn damage(place: &Place) -> Vec<String> {
+    #[derive(QueryableByName)]
+    struct Found {
+        #[diesel(sql_type = Text)]
+        integrity_check: String,
+    }
+    if !place.database().exists() {
+        return Vec::new();
+    }
+    let found = diesel::sql_query("PRAGMA integrity_check").load::<Found>(&mut connect(place));
+    let found = found.expect("the file can be checked").into_iter();
+    let found = found.map(|row| row.integrity_check);
+    found.filter(|text| text != "ok").collect()
+}
+
+/// Whether the database file is there and has its tables.
+///
+/// # Panics
+/// When it cannot be looked at.
+#[must_use]
+pub fn has_tables(place: &Place) -> bool {
+    #[derive(QueryableByName)]
+    struct Count {
+        #[diesel(sql_type = BigInt)]
+        count: i64,
+    }
+    let clocks = "SELECT count(*) AS count FROM sqlite_schema WHERE name = 'clock'";
+    place.database().exists() && {
+        let count = diesel::sql_query(clocks).get_result::<Count>(&mut connect(place));
+        count.expect("the file can be read").count > 0
+    }
 }
 
 /// Makes the last write of the database one of before a restart of the machine.

@@ -42,6 +42,7 @@ mod system {
     mod page;
     mod parked;
     mod payloads;
+    mod power;
     mod processes;
     mod queues_and_limits;
     mod reads;

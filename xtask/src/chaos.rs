@@ -1,4 +1,4 @@
-//! `cargo xtask chaos`: builds the programs and starts a chaos run, as root in a mount namespace of
+//! `cargo xtask chaos` and `cargo xtask cluster`: builds the programs and starts a chaos run, as root in a mount namespace of
 //! its own with a small file system that the run may fill. The file system goes with the namespace,
 //! however the run ends. And `cargo xtask failover`, a run without one.
 
@@ -19,9 +19,32 @@ program="$1"
 shift
 TMPDIR="$folder" exec "$program" --disk "$folder" "$@""#;
 
+/// The programs of a run, built with the profile of long runs. Returns the folder in which they lie.
+pub(crate) fn build(programs: &[&str]) -> Result<PathBuf, String> {
+    crate::machine::prepare()?;
+    let mut build = command::cargo();
+    build.args([
+        "build",
+        "--profile",
+        "chaos",
+        "--workspace",
+        "--all-features",
+    ]);
+    build.args(programs.iter().flat_map(|name| ["--bin", *name]));
+    command::run(&mut build)?;
+    Ok(tree::target().join("chaos"))
+}
+
+/// With faults of a cluster of NATS servers alone: none of them fills a disk.
+pub(crate) fn of_cluster(arguments: &[&str]) -> Result<(), String> {
+    let program = build(&["counterstep", "chaos"])?.join("chaos");
+    let mut run = Command::new(program);
+    command::run(run.arg("--nats-cluster").args(arguments))
+}
+
 /// Further arguments go to the run: `--seed`, `--minutes`, `--clients`, `--program`.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let program = built("chaos")?;
+    let program = build(&["counterstep", "chaos"])?.join("chaos");
     if !crate::machine::is_root() {
         println!(
             "xtask: not root, so no small disk can be mounted: the disk is never full in this run"
@@ -44,21 +67,6 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
 
 /// Further arguments go to the run: `--case`, `--clients`, `--program`.
 pub(crate) fn failover(arguments: &[&str]) -> Result<(), String> {
-    command::run(Command::new(built("failover")?).args(arguments))
-}
-
-/// Builds the program under test and a run. Gives the run.
-fn built(run: &str) -> Result<PathBuf, String> {
-    crate::machine::prepare()?;
-    let mut build = command::cargo();
-    build.args([
-        "build",
-        "--profile",
-        "chaos",
-        "--workspace",
-        "--all-features",
-    ]);
-    build.args(["--bin", "counterstep", "--bin", run]);
-    command::run(&mut build)?;
-    Ok(tree::top().join("target/chaos").join(run))
+    let program = build(&["counterstep", "failover"])?.join("failover");
+    command::run(Command::new(program).args(arguments))
 }

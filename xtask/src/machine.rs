@@ -92,6 +92,11 @@ const NEEDS: &[Need] = &[
         "a process of a chaos run has a wrong clock",
     ),
     need(
+        "strace",
+        &["strace"],
+        "what a program asks of the kernel is recorded for power cuts",
+    ),
+    need(
         "openssl",
         &["openssl"],
         "the tests' TLS servers need certificates",

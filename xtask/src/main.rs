@@ -16,6 +16,7 @@ mod machine;
 mod mutants;
 mod oldest_sqlite;
 mod outside;
+mod power;
 mod publish;
 mod simulate;
 mod size;
@@ -34,6 +35,10 @@ cargo xtask chaos [--seed N] [--minutes N] [--clients N] [--program PATH]
                             run tasks on real servers while faults strike, then check every promise on every task
 cargo xtask failover [--case NAME] [--clients N] [--program PATH]
                             run tasks on a PostgreSQL whose standby takes its place, then check every promise on every task
+cargo xtask cluster [--seed N] [--minutes N] [--clients N] [--program PATH]
+                            the same with faults of three NATS servers that are one cluster
+cargo xtask power [--seed N] [--cuts N] [--tasks N]
+                            cut the power of a recorded run at many moments, and check that what was acknowledged is there
 cargo xtask simulate [--seeds N] [--from N] [--seconds N]
                             run whole installations in memory, one a seed, and check every promise after each change; the
                             seeds are those of the commit, unless one says from which on
@@ -63,6 +68,8 @@ fn main() -> ExitCode {
         ["test", filter] if !filter.starts_with('-') => test::run(Some(filter)),
         ["chaos", arguments @ ..] => chaos::run(arguments),
         ["failover", arguments @ ..] => chaos::failover(arguments),
+        ["cluster", arguments @ ..] => chaos::of_cluster(arguments),
+        ["power", arguments @ ..] => power::run(arguments),
         ["simulate", arguments @ ..] => simulate::run(arguments),
         ["tidy"] => tidy::run(),
         ["guards", "--table"] => guards::write_table(),

@@ -35,6 +35,8 @@ pub mod local_queue;
 #[cfg(feature = "nats")]
 pub mod nats;
 pub mod nats_rights;
+#[cfg(any(feature = "sqlite", feature = "folder"))]
+pub mod new_folders;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod outbox_holds;
 

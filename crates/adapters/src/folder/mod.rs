@@ -5,6 +5,7 @@
 mod objects;
 mod pages;
 mod scratch;
+mod shared_folders;
 mod walk;
 
 pub use objects::FolderObjects;

@@ -1,8 +1,10 @@
 //! Objects as files: `root/{bucket}/{key}`. Must not keep a whole object, or a whole listing, in
 //! memory.
 
+use super::shared_folders::SharedFolders;
 use super::{pages, walk};
 use crate::key_checks;
+use crate::new_folders::{make_folders, sync_name};
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use counterstep_kernel::ports::{ByteStream, Listed, ObjectError, ObjectInfo, ObjectPage, Objects};
@@ -32,6 +34,7 @@ const BEGIN_TRIES: u32 = 10;
 #[derive(Debug, Clone)]
 pub struct FolderObjects {
     root: PathBuf,
+    folders: Arc<SharedFolders>,
     files: Arc<LocalFileSystem>,
 }
 
@@ -41,13 +44,14 @@ impl FolderObjects {
     /// # Errors
     /// When the folder cannot be made or is none.
     pub fn open(root: &Path) -> io::Result<Self> {
-        std::fs::create_dir_all(root)?;
+        make_folders(root, 0o777)?;
         let root = root.canonicalize()?;
         let files = LocalFileSystem::new_with_prefix(&root)
             .map_err(io::Error::other)?
             .with_fsync(true);
         Ok(Self {
             root,
+            folders: Arc::default(),
             files: Arc::new(files),
         })
     }
@@ -55,13 +59,17 @@ impl FolderObjects {
     async fn begin(&self, place: &StorePath) -> Result<Box<dyn MultipartUpload>, ObjectError> {
         let mut tried = 0;
         loop {
-            let (files, place) = (self.files.clone(), place.clone());
-            // It makes folders and flushes them without a thread of its own, so it gets one here.
-            let begun =
-                spawn_blocking(move || Handle::current().block_on(files.put_multipart(&place)))
-                    .await;
+            let (files, place, folders) = (self.files.clone(), place.clone(), self.folders.clone());
+            let path = self.root.join(place.as_ref());
+            // It makes a file without a thread of its own, so it gets one here. It would make the folders, too, but a
+            // concurrent put into one of them would not wait until that is on the disk.
+            let begun = spawn_blocking(move || {
+                folders.make(path.parent().unwrap_or(&path))?;
+                let begun = Handle::current().block_on(files.put_multipart(&place));
+                begun.map_err(io::Error::other)
+            });
             tried += 1;
-            match begun.map_err(unavailable)? {
+            match begun.await.map_err(unavailable)? {
                 Ok(upload) => return Ok(upload),
                 Err(error) if tried >= BEGIN_TRIES => return Err(unavailable(error)),
                 Err(_) => {}
@@ -276,16 +284,16 @@ impl Objects for FolderObjects {
         }
         let (bucket, from) = self.path_of(listed)?;
         let to = bucket.join(key_checks::archive_key(prefix, &listed.key)?);
+        let folders = self.folders.clone();
         let moved = spawn_blocking(move || -> io::Result<()> {
-            if let Some(folder) = to.parent() {
-                std::fs::create_dir_all(folder)?;
-            }
+            folders.make(to.parent().unwrap_or(&to))?;
             // Its bytes were flushed when it was put; a rename shows it in one place or the other.
             match std::fs::rename(&from, &to) {
                 // Another caller has moved it.
                 Err(error) if walk::is_gone(&error) && to.exists() => {}
                 moved => moved?,
             }
+            sync_name(&to)?;
             walk::prune(&from, &bucket);
             Ok(())
         });

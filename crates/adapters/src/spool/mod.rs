@@ -10,15 +10,16 @@
 
 mod rows;
 
+use crate::new_folders::{make_folders, sync_name};
 use async_trait::async_trait;
 use counterstep_kernel::SealSecrets;
 use counterstep_kernel::ports::{Spool, SpoolEntry, SpoolError, SpoolKey, SpoolStats};
 use diesel::SqliteConnection;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashSet;
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
@@ -95,19 +96,13 @@ impl FileSpool {
     ) -> Result<Self, OpenError> {
         let failed = |error| OpenError::Folder(folder.to_owned(), error);
         // What lies there may be the payloads of tasks.
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)
-            .map_err(failed)?;
+        make_folders(folder, 0o700).map_err(failed)?;
         let (number, mut rows, lock) = (0..MOST_FILES)
             .find_map(|number| own(folder, number, takes).transpose())
             .ok_or_else(|| OpenError::NoneFree(folder.to_owned()))??;
         let path = path_of(folder, number);
         // The entry of a new file in its folder is on the disk only after this.
-        File::open(folder)
-            .and_then(|folder| folder.sync_all())
-            .map_err(failed)?;
+        sync_name(&path).map_err(failed)?;
         for other in (0..MOST_FILES).filter(|other| *other != number) {
             if path_of(folder, other).exists()
                 && let Some(_lock) = try_lock(folder, other).map_err(failed)?

@@ -8,6 +8,7 @@ use super::file_use::{FileUse, UseError, wait_for, wal_reset_bug};
 use super::migrate;
 use super::writer::{How, Writer};
 use crate::blocking_calls::BlockingCalls;
+use crate::new_folders::make_folders;
 use deadpool::Runtime;
 use deadpool::managed::{Manager, Metrics, Object, Pool, RecycleError, RecycleResult, Timeouts};
 use diesel::connection::{AnsiTransactionManager, TransactionManager, TransactionManagerStatus};
@@ -148,7 +149,7 @@ impl Database {
         );
         let looked_at = clock.clone();
         let prepared = options.blocking.run(move || {
-            std::fs::create_dir_all(folder).map_err(OpenError::Folder)?;
+            make_folders(&folder, 0o777).map_err(OpenError::Folder)?;
             let file_use = FileUse::of(&file, wal_reset_bug())?;
             let turn = file_use.turn();
             let _turn = wait_for(turn.as_deref());

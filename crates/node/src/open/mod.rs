@@ -22,6 +22,7 @@ use counterstep_adapters::file_signals::FileSignals;
 use counterstep_adapters::folder::{FolderObjects, FolderScratch};
 use counterstep_adapters::local::{LocalHints, LocalLocks};
 use counterstep_adapters::local_queue::{LocalQueue, QueueOptions};
+use counterstep_adapters::new_folders::make_folders;
 use counterstep_adapters::spool::{FileSpool, Sealing};
 use counterstep_adapters::sqlite::{SqliteOptions, SqliteStore};
 use counterstep_adapters::step_threads::StepThreads;
@@ -444,7 +445,7 @@ fn objects(settings: &Settings) -> Result<Arc<dyn Objects>, Exit> {
 }
 
 fn made(folder: &Path) -> Result<PathBuf, Exit> {
-    std::fs::create_dir_all(folder).map_err(|error| unusable(folder, "made", &error))?;
+    make_folders(folder, 0o777).map_err(|error| unusable(folder, "made", &error))?;
     Ok(folder.to_owned())
 }
 

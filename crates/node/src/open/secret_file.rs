@@ -3,11 +3,12 @@
 
 use crate::exit::Exit;
 use crate::settings::{Database, Layers, Settings};
+use counterstep_adapters::new_folders::{make_folders, sync_name};
 use counterstep_adapters::system::SystemRandom;
 use counterstep_kernel::ports::Random;
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Where the secrets are.
@@ -63,9 +64,7 @@ pub(super) fn make(file: &Path, line: fn([u128; 2]) -> String) -> Result<(), Exi
     };
     if let Some(folder) = file.parent() {
         // The settings are read before the process closes what it makes to other users.
-        let mut made = DirBuilder::new();
-        made.recursive(true).mode(0o700);
-        made.create(folder).map_err(failed)?;
+        make_folders(folder, 0o700).map_err(failed)?;
     }
     if file.exists() {
         return Ok(());
@@ -91,5 +90,6 @@ pub(super) fn make(file: &Path, line: fn([u128; 2]) -> String) -> Result<(), Exi
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(failed(error)),
         _ => removed.map_err(failed)?,
     }
-    Ok(())
+    // What was signed with it is to be valid after a power cut, too.
+    sync_name(file).map_err(failed)
 }
