@@ -87,18 +87,13 @@ pub struct Report {
     pub spooled: usize,
     /// Objects beside those of the tasks, likewise.
     pub stored: usize,
-    /// Acknowledged tasks that have failed after a cut, and were undone.
-    pub failed: usize,
     /// What was lost, by cut.
     pub lost: Vec<String>,
 }
 
 impl Report {
-    fn add(&mut self, checked: Result<usize, String>) {
-        match checked {
-            Ok(failed) => self.failed += failed,
-            Err(lost) => self.lost.push(lost),
-        }
+    fn add(&mut self, checked: Result<(), String>) {
+        self.lost.extend(checked.err());
     }
 }
 
@@ -111,13 +106,12 @@ impl std::fmt::Display for Report {
         write!(
             f,
             "{} cuts: {nothing} with what was synced, {some} with some of the rest, {all} with all; \
-             {} acknowledged tasks, {} results of the spool and {} objects looked for; {} lost, {} tasks failed",
+             {} acknowledged tasks, {} results of the spool and {} objects looked for; {} lost",
             nothing + some + all,
             self.tasks,
             self.spooled,
             self.stored,
-            self.lost.len(),
-            self.failed
+            self.lost.len()
         )
     }
 }
@@ -217,7 +211,7 @@ impl Record {
             open.push(async move {
                 let checked = AssertUnwindSafe(image::check(&place, &of));
                 let found = match checked.catch_unwind().await {
-                    Ok(Ok(failed)) => return Ok(failed),
+                    Ok(Ok(())) => return Ok(()),
                     Ok(Err(found)) => found,
                     Err(panic) => text_of(panic.as_ref()),
                 };

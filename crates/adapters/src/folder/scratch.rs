@@ -14,6 +14,7 @@ use futures::StreamExt;
 use futures::stream;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -29,11 +30,14 @@ const DRAFT: &str = ".draft";
 /// How long a measured size of all files is used before it is measured again.
 const MEASURED_FOR: Duration = Duration::from_secs(1);
 
-/// Scratch files in a folder of this host. Nothing is flushed to disk: after a power cut the engine
-/// makes the file again, and a file whose size is wrong counts as gone.
+/// Scratch files in a folder of this host. Nothing is flushed to disk: after a power cut a file may have its length and other
+/// bytes. One that this process has not sealed is read once against its SHA-256, and counts as gone where it differs; the engine
+/// makes it again.
 #[derive(Debug, Clone)]
 pub struct FolderScratch {
     root: PathBuf,
+    /// Files whose content is known, by task.
+    known: Arc<Mutex<HashMap<TaskId, HashSet<PathBuf>>>>,
     /// What all files took, and when that was measured.
     measured: Arc<Mutex<Option<(Instant, u64)>>>,
     blocking: BlockingCalls,
@@ -48,6 +52,7 @@ impl FolderScratch {
         std::fs::create_dir_all(root)?;
         Ok(Self {
             root: root.canonicalize()?,
+            known: Arc::default(),
             measured: Arc::default(),
             blocking: BlockingCalls::default(),
         })
@@ -107,11 +112,14 @@ impl Scratch for FolderScratch {
                 "a draft of another step cannot be sealed here",
             ));
         }
+        let (known, task) = (self.known.clone(), place.task);
         self.run(move || {
             let sealed = measure(&draft)?;
+            let path = folder.join(&sealed.sha256);
             // Two drafts of one content end as one file: a rename replaces, and who reads the old
             // one reads on.
-            std::fs::rename(&draft, folder.join(&sealed.sha256))?;
+            std::fs::rename(&draft, &path)?;
+            known.lock().entry(task).or_default().insert(path);
             Ok(sealed)
         })
         .await
@@ -119,9 +127,19 @@ impl Scratch for FolderScratch {
 
     async fn locate(&self, task: TaskId, file: &ScratchFile) -> io::Result<Option<PathBuf>> {
         let path = self.folder(task, &file.step)?.join(segment(&file.sha256)?);
-        let size_bytes = file.size_bytes;
+        let (size_bytes, sha256, known) = (file.size_bytes, file.sha256.clone(), self.known.clone());
         self.run(move || match std::fs::metadata(&path) {
-            Ok(found) if found.is_file() && found.len() == size_bytes => Ok(Some(path)),
+            Ok(found) if found.is_file() && found.len() == size_bytes => {
+                let is_known = known.lock().get(&task).is_some_and(|it| it.contains(&path));
+                if !is_known {
+                    if measure(&path)?.sha256 != sha256 {
+                        tracing::warn!(%task, "a scratch file has other bytes than were written, as after a power cut: it is made again");
+                        return Ok(None);
+                    }
+                    known.lock().entry(task).or_default().insert(path.clone());
+                }
+                Ok(Some(path))
+            }
             Ok(_) => Ok(None),
             Err(error) if is_gone(&error) => Ok(None),
             Err(error) => Err(error),
@@ -169,6 +187,7 @@ impl Scratch for FolderScratch {
 
     async fn remove(&self, task: TaskId) -> io::Result<()> {
         let folder = folder_of_task(&self.root, task);
+        self.known.lock().remove(&task);
         self.run(move || match std::fs::remove_dir_all(folder) {
             Err(error) if !is_gone(&error) => Err(error),
             Ok(()) | Err(_) => Ok(()),

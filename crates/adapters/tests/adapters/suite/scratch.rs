@@ -2,6 +2,7 @@
 
 use super::changes::new_task;
 use bytes::Bytes;
+use counterstep_adapters::folder::FolderScratch;
 use counterstep_contracts::TaskId;
 use counterstep_kernel::ports::{Ports, Scratch, Sealed};
 use counterstep_steps::scratch::{ScratchFile, ScratchPlace};
@@ -195,4 +196,26 @@ pub(crate) async fn names_that_could_lead_elsewhere_are_refused(ports: &Ports) {
     let path = scratch.create(&place(task), "e1.1-0").await.unwrap();
     assert!(scratch.seal(&place(new_task()), &path).await.is_err());
     assert!(path.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_with_other_bytes_counts_as_gone_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let (before, task) = (FolderScratch::open(folder.path()).unwrap(), new_task());
+    let (kept, lost) = (
+        sealed(&before, task, "e1.1-0", b"what was written").await,
+        sealed(&before, task, "e1.1-1", b"what was not synced").await,
+    );
+    let found = before.locate(task, &file(task, "zip", &lost)).await;
+    let path = found.unwrap().expect("it is there");
+    // As after a power cut: the length is there, the bytes are not.
+    tokio::fs::write(&path, [0; 19]).await.unwrap();
+    let after = FolderScratch::open(folder.path()).unwrap();
+    let found = async |sealed| after.locate(task, &file(task, "zip", sealed)).await.unwrap();
+    assert!(found(&kept).await.is_some());
+    assert_eq!(found(&lost).await, None);
+    // It is made again.
+    let again = sealed(&after, task, "e1.2-0", b"what was not synced").await;
+    assert_eq!(again.sha256, lost.sha256);
+    assert_eq!(found(&lost).await, Some(path));
 }
