@@ -61,6 +61,13 @@ impl Machine {
         self.clocks.lock().since.get_or_insert(now);
     }
 
+    /// Waits until it does not stand still: no process runs on it before.
+    pub(super) async fn runs(&self) {
+        while self.clocks.lock().since.is_some() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
     pub(super) fn wake(&self) {
         let all = self.all_suspended();
         let mut clocks = self.clocks.lock();

@@ -197,6 +197,7 @@ async fn reap(world: Arc<World>, shared: Arc<Shared>, processes: Processes) {
                 process.kill(&world.tasks);
             }
             sleep(Duration::from_millis(1_000)).await;
+            world.machine.runs().await;
             if let Some(process) = processes.lock().iter_mut().find(|it| it.name == name)
                 && process.running.is_none()
             {
@@ -278,6 +279,7 @@ fn strike(world: &Arc<World>, shared: &Arc<Shared>, processes: &Processes, event
                     processes.lock()[process].kill(&world.tasks);
                 }
                 sleep(lasts).await;
+                world.machine.runs().await;
                 let process = &mut processes.lock()[process];
                 if process.running.is_none() {
                     process.start(&world, &shared);
@@ -315,6 +317,7 @@ fn pause(world: &Arc<World>, processes: &Processes, which: &[usize], lasts: Dura
         let bag = world.bag;
         let goes_on = async move {
             sleep(lasts).await;
+            world.machine.runs().await;
             let now = world.machine.timer();
             let lost = |task: &TaskId| {
                 let lease = world.watch.lease_of(*task);
