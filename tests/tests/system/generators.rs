@@ -160,8 +160,8 @@ fn generate(place: &Place, generator: &str, properties: &str) -> String {
     let mut python = without_settings("python3");
     python
         .args([
-            "-m",
-            "openapi_generator_cli",
+            "-c",
+            "import sys; from openapi_generator_cli import run; sys.exit(run(sys.argv[1:]).returncode)",
             "generate",
             "--input-spec",
             "openapi.json",

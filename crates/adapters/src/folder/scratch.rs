@@ -127,7 +127,8 @@ impl Scratch for FolderScratch {
 
     async fn locate(&self, task: TaskId, file: &ScratchFile) -> io::Result<Option<PathBuf>> {
         let path = self.folder(task, &file.step)?.join(segment(&file.sha256)?);
-        let (size_bytes, sha256, known) = (file.size_bytes, file.sha256.clone(), self.known.clone());
+        let (size_bytes, sha256, known) =
+            (file.size_bytes, file.sha256.clone(), self.known.clone());
         self.run(move || match std::fs::metadata(&path) {
             Ok(found) if found.is_file() && found.len() == size_bytes => {
                 let is_known = known.lock().get(&task).is_some_and(|it| it.contains(&path));

@@ -29,7 +29,7 @@ fn an_item_is_reserved_for_each_order_that_completes_and_for_no_other() {
             match (completed..=completed + world.parked()).contains(&items) {
                 true => Ok(()),
                 false => Err(format!(
-                    "{items} items are reserved, {completed} orders have completed"
+                    "{items} items are reserved, {completed} tasks have completed"
                 )),
             }
         });

@@ -301,8 +301,9 @@ pub(crate) fn once_committed(before: &TaskRecord, change: &Transition, now: DbTi
         left.task.clone_from(&write.row);
     }
     for step in &change.steps {
-        let row = left.steps.iter_mut().find(|row| row.no == step.no);
-        row.expect("a step of the task").clone_from(step);
+        if let Some(row) = left.steps.iter_mut().find(|row| row.no == step.no) {
+            row.clone_from(step);
+        }
     }
     after_commit(before, left, change, now)
 }

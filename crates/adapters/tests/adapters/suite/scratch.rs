@@ -211,7 +211,12 @@ async fn a_file_with_other_bytes_counts_as_gone_after_a_restart() {
     // As after a power cut: the length is there, the bytes are not.
     tokio::fs::write(&path, [0; 19]).await.unwrap();
     let after = FolderScratch::open(folder.path()).unwrap();
-    let found = async |sealed| after.locate(task, &file(task, "zip", sealed)).await.unwrap();
+    let found = async |sealed| {
+        after
+            .locate(task, &file(task, "zip", sealed))
+            .await
+            .unwrap()
+    };
     assert!(found(&kept).await.is_some());
     assert_eq!(found(&lost).await, None);
     // It is made again.

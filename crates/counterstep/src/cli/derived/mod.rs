@@ -119,7 +119,9 @@ fn none_of_its_own(of_group: &ArgMatches) -> Result<(), Exit> {
     let of_groups = Group::augment_args(Command::new("group"));
     let is_own = |id: &&clap::Id| {
         let is_given = of_group.value_source(id.as_str()) == Some(ValueSource::CommandLine);
-        is_given && !of_groups.get_arguments().any(|arg| arg.get_id() == *id)
+        // What clap derives has a group of arguments by the name of its type.
+        let is_flag = !id.as_str().starts_with(char::is_uppercase);
+        is_given && is_flag && !of_groups.get_arguments().any(|arg| arg.get_id() == *id)
     };
     match of_group.ids().find(is_own) {
         Some(id) => Err(Exit::usage(format_args!(
