@@ -101,6 +101,8 @@ pub(super) struct Disk {
     open: HashMap<i64, Open>,
     /// Files of these names are never synced, whatever is asked for.
     never_synced: &'static [&'static str],
+    /// Calls for folders in folders that other threads were still making when they began.
+    early: Vec<Call>,
 }
 
 impl Disk {
@@ -112,6 +114,7 @@ impl Disk {
             unsynced: Vec::new(),
             open: HashMap::new(),
             never_synced,
+            early: Vec::new(),
         }
     }
 
@@ -120,6 +123,20 @@ impl Disk {
     /// # Panics
     /// When it did something to a file here that this does not know: an image would lack it.
     pub(super) fn apply(&mut self, call: &Call) {
+        let folder = call.new_folder();
+        let above = folder.as_deref().and_then(Path::parent);
+        if above.is_some_and(|above| self.names(above).is_some() && self.find(above).is_none()) {
+            self.early.push(call.clone());
+            return;
+        }
+        self.do_call(call);
+        if folder.is_some() {
+            let early = std::mem::take(&mut self.early);
+            early.iter().for_each(|call| self.apply(call));
+        }
+    }
+
+    fn do_call(&mut self, call: &Call) {
         match call.name.as_str() {
             "openat" => self.open(call),
             "lseek" => {

@@ -24,7 +24,7 @@ pub(super) fn options(log: &Path) -> Vec<String> {
 }
 
 /// A call that succeeded.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Call {
     /// The line of the log where it began: what had ended by then was there when it began.
     pub(super) began: usize,
@@ -121,6 +121,15 @@ impl Call {
             self.began
         } else {
             self.ended
+        }
+    }
+
+    /// The folder that it makes.
+    pub(super) fn new_folder(&self) -> Option<PathBuf> {
+        match self.name.as_str() {
+            "mkdir" => Some(self.path(0)),
+            "mkdirat" => Some(self.path(1)),
+            _ => None,
         }
     }
 

@@ -159,20 +159,29 @@ impl<const N: usize> QueryId for Statement<'_, N> {
 }
 
 impl<const N: usize> QueryFragment<Sqlite> for Statement<'_, N> {
-    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
-        let mut texts = self.text.split('?');
-        out.push_sql(texts.next().unwrap_or_default());
-        for (value, text) in self.values.iter().zip(texts) {
-            match value {
-                Bind::Int(value) => out.push_bind_param::<Nullable<BigInt>, _>(value)?,
-                Bind::Text(value) => out.push_bind_param::<Nullable<Text>, _>(value)?,
-                Bind::Bytes(value) => out.push_bind_param::<Nullable<Binary>, _>(value)?,
-                Bind::Bool(value) => out.push_bind_param::<Bool, _>(value)?,
-            }
-            out.push_sql(text);
-        }
-        Ok(())
+    fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
+        walk(self.text, &self.values, out)
     }
+}
+
+/// A text with a `?` for each value, and no other.
+pub(crate) fn walk<'b>(
+    text: &'b str,
+    values: &'b [Bind<'b>],
+    mut out: AstPass<'_, 'b, Sqlite>,
+) -> QueryResult<()> {
+    let mut texts = text.split('?');
+    out.push_sql(texts.next().unwrap_or_default());
+    for (value, text) in values.iter().zip(texts) {
+        match value {
+            Bind::Int(value) => out.push_bind_param::<Nullable<BigInt>, _>(value)?,
+            Bind::Text(value) => out.push_bind_param::<Nullable<Text>, _>(value)?,
+            Bind::Bytes(value) => out.push_bind_param::<Nullable<Binary>, _>(value)?,
+            Bind::Bool(value) => out.push_bind_param::<Bool, _>(value)?,
+        }
+        out.push_sql(text);
+    }
+    Ok(())
 }
 
 impl<const N: usize> RunQueryDsl<SqliteConnection> for Statement<'_, N> {}

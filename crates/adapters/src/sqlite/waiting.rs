@@ -1,7 +1,7 @@
 //! What the local queue looks for in the table `tasks`: tasks that wait for a host. Reads only.
 
 use super::fault::{Fault, count, parse};
-use super::prepared::{Prepare, literal};
+use super::prepared::{Bind, Prepare, literal, walk};
 use counterstep_contracts::{QueueName, Rev, WorkerMessage};
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -65,27 +65,27 @@ pub(crate) struct Look {
     pub(crate) limit: u32,
 }
 
-/// Kinds of waiting tasks, with the order of each and its condition. The conditions are literally those of the indexes, as in
-/// the other queries for due tasks.
+/// Kinds of waiting tasks, with the order of each and its condition; [`Look::values`] are what stands in the places. The
+/// conditions are literally those of the indexes, as in the other queries for due tasks.
 const KINDS: [(&str, &str, &str); 3] = [
     (
         "updated_at",
         "tasks_unclaimed",
         "lease_owner IS NULL
          AND (status IN ('submitted', 'dispatched') OR (status = 'compensating' AND due_at IS NULL))
-         AND queue = ",
+         AND queue = ?",
     ),
     (
         "due_at",
         "tasks_due",
         "lease_owner IS NULL AND due_at IS NOT NULL AND status IN ('waiting', 'compensating')
-         AND waiting IS NOT 'version' AND due_at <= ?1 AND queue = ",
+         AND waiting IS NOT 'version' AND due_at <= ? AND queue = ?",
     ),
     (
         "lease_expires_at",
         "tasks_leased",
-        "lease_owner IS NOT NULL AND lease_expires_at <= ?2 AND status IN ('running', 'compensating')
-         AND (held_until IS NULL OR held_until <= ?1 OR held_epoch <> epoch) AND queue = ",
+        "lease_owner IS NOT NULL AND lease_expires_at <= ? AND status IN ('running', 'compensating')
+         AND (held_until IS NULL OR held_until <= ? OR held_epoch <> epoch) AND queue = ?",
     ),
 ];
 
@@ -112,6 +112,12 @@ impl Look {
         }
     }
 
+    /// Of a queue, in the order of the kinds.
+    fn values<'a>(&self, queue: &'a QueueName) -> [Bind<'a>; 6] {
+        let (now, before, queue) = (self.now.into(), self.lost_before.into(), (&queue.0).into());
+        [queue, now, queue, before, now, queue]
+    }
+
     fn at_some(
         &self,
         queues: Vec<QueueName>,
@@ -119,8 +125,7 @@ impl Look {
     ) -> QueryResult<Vec<QueueRows>> {
         let asked = Asked {
             text: text(queues.len(), literal(self.limit)),
-            look: self,
-            queues: &queues,
+            values: queues.iter().flat_map(|queue| self.values(queue)).collect(),
         };
         let rows: Vec<Waiting> = asked.prepared().load(connection)?;
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
@@ -150,7 +155,7 @@ impl Look {
     }
 }
 
-/// Of as many queues. The queue of the first is the third value.
+/// Of as many queues.
 fn text(queues: usize, limit: u32) -> String {
     let mut text = String::new();
     for (place, (kind, (order, index, condition))) in
@@ -161,8 +166,7 @@ fn text(queues: usize, limit: u32) -> String {
         let _ = write!(
             text,
             "{and}SELECT * FROM (SELECT {place} AS place, {kind} AS kind, id, task_type, version, traceparent, rev, \
-             {order} AS since FROM tasks INDEXED BY {index} WHERE {condition}?{} ORDER BY {order} LIMIT {limit})",
-            place + 3
+             {order} AS since FROM tasks INDEXED BY {index} WHERE {condition} ORDER BY {order} LIMIT {limit})"
         );
     }
     text
@@ -170,8 +174,7 @@ fn text(queues: usize, limit: u32) -> String {
 
 struct Asked<'a> {
     text: String,
-    look: &'a Look,
-    queues: &'a [QueueName],
+    values: Vec<Bind<'a>>,
 }
 
 impl QueryId for Asked<'_> {
@@ -182,14 +185,8 @@ impl QueryId for Asked<'_> {
 }
 
 impl QueryFragment<Sqlite> for Asked<'_> {
-    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
-        out.push_sql(&self.text);
-        out.push_bind_param_value_only::<BigInt, _>(&self.look.now)?;
-        out.push_bind_param_value_only::<BigInt, _>(&self.look.lost_before)?;
-        for queue in self.queues {
-            out.push_bind_param_value_only::<Text, _>(&queue.0)?;
-        }
-        Ok(())
+    fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
+        walk(&self.text, &self.values, out)
     }
 }
 

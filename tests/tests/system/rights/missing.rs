@@ -69,8 +69,18 @@ async fn a_queue_that_the_account_lacks_is_named_at_the_start_by_readyz_by_docto
     let upkeep: Vec<_> = upkeep.iter().map(String::as_str).collect();
     let pass = [&["reconciler", "--once", "--data-dir", "data"], &upkeep[..]].concat();
     run(site.place.path(), &pass).assert_code(0);
-    // No flag of `doctor`.
-    let upkeep: Vec<_> = upkeep.into_iter().filter(|it| *it != "--events").collect();
+    // Those that `doctor` takes, with their values.
+    let of_doctor = [
+        "--database",
+        "--nats",
+        "--nats-user",
+        "--secrets-dir",
+        "--nats-create-streams",
+        "--objects",
+        "--redis",
+    ];
+    let taken = |pair: &&[&str]| of_doctor.contains(&pair[0]);
+    let upkeep = upkeep.chunks(2).filter(taken).collect::<Vec<_>>().concat();
     let look = [&["doctor", "--json", "--data-dir", "data"], &upkeep[..]].concat();
     for look in [
         look.clone(),
