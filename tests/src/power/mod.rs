@@ -201,8 +201,14 @@ impl Record {
             while let Some(call) = calls.next_if(|call| call.seen() <= moment) {
                 disk.apply(call);
             }
-            let kept = [Kept::Nothing, Kept::Some, Kept::All][number % 3];
-            report.cuts[number % 3] += 1;
+            // Of a control nothing is kept that was not synced: chance may keep all.
+            let kind = if cuts.never_synced.is_empty() {
+                number % 3
+            } else {
+                0
+            };
+            let kept = [Kept::Nothing, Kept::Some, Kept::All][kind];
+            report.cuts[kind] += 1;
             let (place, of) = (Place::new(), self.acknowledged(moment));
             disk.write_image(place.path(), kept, &mut chance);
             report.tasks += of.tasks.len();
