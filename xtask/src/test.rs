@@ -33,7 +33,7 @@ const LONGEST: &[&str] = &[SYSTEM, "engine", "tasks", "adapters", "macros", "api
 
 /// These wait for processes, servers and files for most of their time: more of them than there are
 /// cores run at a time.
-const WAITS: [&str; 4] = [SYSTEM, "engine", "adapters", "api"];
+const WAITS: [&str; 3] = [SYSTEM, "engine", "adapters"];
 
 /// The tests over real processes.
 const SYSTEM: &str = "system";

@@ -20,9 +20,11 @@ pub trait Around: Debug + Send + Sync + 'static {
     /// Around a call, by the name of its method. The call happens when `call` is polled.
     async fn call<T: Send>(
         &self,
-        name: &'static str,
+        _name: &'static str,
         call: impl Future<Output = Result<T, StoreError>> + Send,
-    ) -> Result<T, StoreError>;
+    ) -> Result<T, StoreError> {
+        call.await
+    }
 
     /// Around a change of a task.
     async fn commit(

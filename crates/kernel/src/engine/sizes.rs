@@ -1,5 +1,5 @@
-//! Sizes of the futures of a task's path: each is moved and dropped once a call, and many are on the heap. A bound is a few
-//! bytes above what was found; what makes a future larger is most often a rare call that belongs in a box of its own.
+//! Sizes of the futures of a task's path: each is moved and dropped once a call, and many are on the heap. The bounds are what
+//! was found, rounded up; what makes a future larger is most often a rare call that belongs in a box of its own.
 
 use crate::change::announce::announce;
 use crate::change::queue_wait::QueueWait;

@@ -73,14 +73,6 @@ fn lost() -> StoreError {
 
 #[async_trait]
 impl Around for Unanswered {
-    async fn call<T: Send>(
-        &self,
-        _: &'static str,
-        call: impl Future<Output = Result<T, StoreError>> + Send,
-    ) -> Result<T, StoreError> {
-        call.await
-    }
-
     async fn load(
         &self,
         store: &dyn Storage,

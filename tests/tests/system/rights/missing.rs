@@ -107,13 +107,12 @@ async fn a_queue_that_the_account_lacks_is_named_at_the_start_by_readyz_by_docto
         .all(|part| said.contains(part));
         (is_named && said.contains("deploy render")).then_some(())
     });
-    let body = until("a worker that is not ready", SOON, || async {
+    until("a worker that is not ready and names why", SOON, || async {
         let (status, body) = get(&probes, "/readyz").await;
         // At its start the store may not have answered yet.
-        (status == 503 && body.contains(CREATION)).then_some(body)
+        (status == 503 && body.contains(CREATION)).then_some(())
     })
     .await;
-    assert!(body.contains("\"status\""), "{body}");
     assert_eq!(
         get(&probes, "/healthz").await.0,
         200,

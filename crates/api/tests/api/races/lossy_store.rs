@@ -98,14 +98,6 @@ impl LostReplies {
 
 #[async_trait]
 impl Around for LostReplies {
-    async fn call<T: Send>(
-        &self,
-        _: &'static str,
-        call: impl Future<Output = Result<T, StoreError>> + Send,
-    ) -> Result<T, StoreError> {
-        call.await
-    }
-
     async fn commit(
         &self,
         store: &dyn Storage,
