@@ -1,9 +1,12 @@
 //! The shipped task types under the testkit.
 
+#[cfg(feature = "place-order")]
 #[path = "tasks/calls.rs"]
 mod calls;
+#[cfg(feature = "place-order")]
 #[path = "tasks/place_order.rs"]
 mod place_order;
+#[cfg(feature = "transcode-video")]
 #[path = "tasks/transcode_video.rs"]
 mod transcode_video;
 

@@ -5,7 +5,7 @@ use crate::command;
 /// The package whose program is released.
 pub(super) const PACKAGE: &str = "counterstep";
 /// With all servers, as the README and the image build it.
-pub(super) const FEATURES: &str = "servers";
+pub(super) const FEATURES: &str = "servers,all-types";
 
 /// What an archive is named by, and what its times are.
 #[derive(Debug, Clone)]
