@@ -12,9 +12,18 @@ use counterstep_steps::times::{DbTime, read_time};
 /// Maximum characters of a text that is searched for.
 const LONGEST_TEXT: usize = 256;
 
+/// How many items a page has: what came over HTTP is within the bound of its schema, and what a program asked for itself may not be.
+const fn at_most(limit: Limit) -> u32 {
+    if limit.0 < Limit::MOST.0 {
+        limit.0
+    } else {
+        Limit::MOST.0
+    }
+}
+
 /// How many rows a page is read with: one more than it shows, to know whether there is a next one.
 pub(crate) const fn and_one(limit: Limit) -> u32 {
-    limit.0 + 1
+    at_most(limit) + 1
 }
 
 /// A page of rows that were read with [`and_one`]; `cursor`: of the page behind a row.
@@ -24,7 +33,7 @@ pub(crate) fn page<R, T>(
     cursor: impl FnOnce(&R) -> String,
     item: impl FnMut(R) -> T,
 ) -> Page<T> {
-    let most = usize::try_from(limit.0).unwrap_or(usize::MAX);
+    let most = usize::try_from(at_most(limit)).unwrap_or(usize::MAX);
     let has_more = rows.len() > most;
     rows.truncate(most);
     let next_cursor = rows.last().filter(|_| has_more).map(cursor);
@@ -105,4 +114,15 @@ pub fn declared_name(engine: &Engine, name: &str) -> String {
         || name.to_owned(),
         |task_type| task_type.decl.name.to_owned(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Limit, and_one};
+
+    #[test]
+    fn a_program_that_asks_for_more_than_a_page_may_have_gets_a_page() {
+        assert_eq!(and_one(Limit(7)), 8);
+        assert_eq!(and_one(Limit(u32::MAX)), 201);
+    }
 }

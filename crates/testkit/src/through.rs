@@ -55,6 +55,15 @@ pub trait Around: Debug + Send + Sync + 'static {
             .await
     }
 
+    /// Around a look at documents.
+    async fn documents(
+        &self,
+        store: &dyn Storage,
+        query: &DocumentQuery,
+    ) -> Result<Documents, StoreError> {
+        self.call("documents", store.documents(query)).await
+    }
+
     /// Around a write of documents.
     async fn put(
         &self,
@@ -166,9 +175,7 @@ impl<A: Around> Storage for Through<A> {
     }
 
     async fn documents(&self, query: &DocumentQuery) -> Result<Documents, StoreError> {
-        self.around
-            .call("documents", self.store.documents(query))
-            .await
+        self.around.documents(&*self.store, query).await
     }
 
     async fn children(&self, query: &ChildQuery) -> Result<Vec<ChildLine>, StoreError> {

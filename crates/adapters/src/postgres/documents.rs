@@ -1,7 +1,7 @@
 //! The table `documents`. Must not read a body.
 
 use super::fault::{Fault, name};
-use super::statement::{Bind, Clocked, Statement, Str, values, written};
+use super::statement::{Bind, Clocked, Statement, Str, replicated, values, written};
 use crate::rows::DocumentTypes;
 use counterstep_contracts::Rev;
 use counterstep_kernel::ports::{DocumentChange, DocumentQuery, DocumentWrite};
@@ -14,21 +14,28 @@ const FIND: &str = "SELECT now(), d.tenant, d.name, d.rev, d.body, d.due_at, d.s
 /// The rows of a query, in its order.
 pub(super) fn find(query: &DocumentQuery) -> Result<Statement<'_, Clocked<DocumentTypes>>, Fault> {
     let (DocumentQuery::Named { kind, .. }
+    | DocumentQuery::Confirmed { kind, .. }
     | DocumentQuery::Page { kind, .. }
     | DocumentQuery::Due { kind, .. }
     | DocumentQuery::DueOf { kind, .. }
     | DocumentQuery::Latest { kind, .. }) = query;
     let mut statement = Statement::of(FIND, values![kind.as_str()]);
     match query {
-        DocumentQuery::Named { tenant, names, .. } => {
+        DocumentQuery::Named { tenant, names, .. }
+        | DocumentQuery::Confirmed { tenant, names, .. } => {
             let names = names
                 .iter()
                 .map(|text| name("documents.name", text))
                 .collect::<Result<Vec<Str<'_>>, _>>()?;
             statement.push(
-                "tenant = ? AND name = ANY(?)) d ON TRUE ORDER BY d.name",
+                "tenant = ? AND name = ANY(?)",
                 values![name("documents.tenant", &tenant.0)?, names],
             );
+            if matches!(query, DocumentQuery::Confirmed { .. }) {
+                // Asked once, and only where a row is found.
+                statement.push(concat!(" AND (SELECT ", replicated!(), ")"), values![]);
+            }
+            statement.push(") d ON TRUE ORDER BY d.name", values![]);
         }
         DocumentQuery::Page {
             tenant,

@@ -34,6 +34,7 @@ pub(super) fn find(
     now: i64,
 ) -> Result<Documents, Fault> {
     let (DocumentQuery::Named { kind, .. }
+    | DocumentQuery::Confirmed { kind, .. }
     | DocumentQuery::Page { kind, .. }
     | DocumentQuery::Due { kind, .. }
     | DocumentQuery::DueOf { kind, .. }
@@ -43,7 +44,8 @@ pub(super) fn find(
         .select(COLUMNS)
         .into_boxed();
     let rows: Vec<DocumentRow> = match query {
-        DocumentQuery::Named { tenant, names, .. } => rows
+        DocumentQuery::Named { tenant, names, .. }
+        | DocumentQuery::Confirmed { tenant, names, .. } => rows
             .filter(documents::tenant.eq(&tenant.0))
             .filter(documents::name.eq_any(names))
             .order(documents::name)

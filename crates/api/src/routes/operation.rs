@@ -42,8 +42,9 @@ pub(super) async fn answer(
         Some(_) => json_body(&api, &request, payload).await?,
         None => asked,
     };
+    let changes = about.changes_with(&input);
     let running = target.run(cx, input);
-    let answer = if about.changes() {
+    let answer = if changes {
         api.finish(about.id, running).await?
     } else {
         running.await?

@@ -2,6 +2,7 @@
 
 use super::{Access, Chapter, Command, Flag, Link, Verb};
 use crate::ProblemCode;
+use serde_json::Value;
 
 /// What is written down of an operation.
 #[derive(Debug, Clone, Copy)]
@@ -202,6 +203,13 @@ impl About {
     #[must_use]
     pub const fn changes(&self) -> bool {
         !matches!(self.verb, Verb::Get)
+    }
+
+    /// Whether it changes something with this input: a preview does not, and ends with its caller.
+    #[must_use]
+    pub fn changes_with(&self, input: &Value) -> bool {
+        let is_shown = |flag| input.get(flag) == Some(&Value::Bool(true));
+        self.changes() && !matches!(self.preview, Some(Preview::Flag(flag)) if is_shown(flag))
     }
 
     /// An impossible declaration is an error of the compiler.

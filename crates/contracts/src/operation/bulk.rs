@@ -296,3 +296,18 @@ fn list(page: &Page<BulkView>) -> View {
     let rows = page.items.iter().map(row);
     View::Table(Table::of("bulk operations", &heads, rows))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::StartBulkOperation;
+    use crate::operation::Operation;
+    use serde_json::json;
+
+    #[test]
+    fn a_preview_changes_nothing_and_need_not_outlive_its_caller() {
+        let about = StartBulkOperation::ABOUT;
+        assert!(about.changes_with(&json!({"action": "cancel"})));
+        assert!(about.changes_with(&json!({"action": "cancel", "preview": false})));
+        assert!(!about.changes_with(&json!({"action": "cancel", "preview": true})));
+    }
+}

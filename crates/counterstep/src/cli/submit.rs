@@ -94,6 +94,7 @@ impl SubmitArgs {
         }
         let options = &how.checked().map_err(Exit::failed)?;
         let route = kebab_case(&self.task_type);
+        remote.confirm(&format!("submit a task of type {}", self.task_type))?;
         let request = self.request.as_deref().map(request_text).transpose()?;
         if self.files.is_empty() {
             return remote

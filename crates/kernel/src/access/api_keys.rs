@@ -152,12 +152,6 @@ pub async fn revoke(store: &Store, id: &str, by: &str) -> Result<ApiKeyRow, KeyE
     if !is_hex(id, ID) {
         return Err(KeyError::Gone(id.to_owned()));
     }
-    let found = store.api_key(id).await?;
-    let row = found.rows.into_iter().next();
-    let row = row.ok_or_else(|| KeyError::Gone(id.to_owned()))?;
-    if row.revoked.is_some() {
-        return Ok(row);
-    }
     let revoked = match revoke_with(store, id, by, true).await {
         Err(KeyError::Store(error)) => {
             // A chain that cannot be written must not keep a key alive.

@@ -99,6 +99,8 @@ pub struct Author<'a> {
     pub patience: Option<Duration>,
     /// How long its announcement waits for the queue; `None`: the caller announces it.
     pub announce: Option<QueueWait>,
+    /// Whether it is told to a client, so that a standby must have also what is answered without a change.
+    pub is_answered: bool,
 }
 
 impl<'a> Author<'a> {
@@ -111,6 +113,16 @@ impl<'a> Author<'a> {
             now: None,
             patience: None,
             announce: Some(QueueWait::Full),
+            is_answered: false,
+        }
+    }
+
+    /// One who answers a client.
+    #[must_use]
+    pub const fn client(actor: &'a str) -> Self {
+        Self {
+            is_answered: true,
+            ..Self::anyone(actor)
         }
     }
 
@@ -164,6 +176,7 @@ impl Engine {
         });
         let epoch = record.task.epoch;
         let mut now = author.now;
+        let mut must_confirm = author.is_answered;
         let mut tries = Tries {
             patience: Patience::new(self, patience),
             doubts: Doubts::default(),
@@ -181,6 +194,13 @@ impl Engine {
                 after,
             }) = drafted
             else {
+                if std::mem::take(&mut must_confirm) {
+                    let confirmed = self.confirmed(&record, &mut tries.patience);
+                    if let Some(newer) = Box::pin(confirmed).await? {
+                        record = Arc::new(newer);
+                        continue;
+                    }
+                }
                 return Ok(Changed {
                     answer,
                     record,
@@ -372,6 +392,23 @@ impl Engine {
         }
         add_alert(self, &mut transition, now);
         (guard, transition, after)
+    }
+
+    /// Reads a task again, so that a standby has what is read; `None`: it is as it was, or at rest and damaged.
+    async fn confirmed(
+        &self,
+        record: &TaskRecord,
+        patience: &mut Patience<'_>,
+    ) -> Result<Option<TaskRecord>, ChangeError> {
+        let read = self.reload(record.task.id, LoadFor::Confirm, patience);
+        match read.await {
+            Ok(read) => Ok((read.task.rev != record.task.rev).then_some(read)),
+            // What is damaged is shown as far as it can be read, and nothing of it is written.
+            Err(ChangeError::Store(StoreError::Corrupt(_))) if record.task.status.is_at_rest() => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// A turn goes on from it.

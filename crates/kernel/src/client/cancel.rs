@@ -71,7 +71,7 @@ pub(crate) fn cancel_for<'a>(
             .registry
             .of(&*record.task)
             .ok_or(Refusal::UnknownType)?;
-        let changed = engine.change(Author::anyone(actor), &task_type, record, |draft| {
+        let changed = engine.change(Author::client(actor), &task_type, record, |draft| {
             let again = is_again(draft);
             let outcome = accept_cancel(draft, decision.as_ref())?;
             let answer = |outcome| CancelAnswer {

@@ -78,7 +78,7 @@ pub fn signal<'a>(
         let at = position(task_type.decl, name)?;
         let body = checked(&task_type, at, body)?;
         engine.settings.output_limit.check(&body).map_err(invalid)?;
-        let changed = engine.change(Author::anyone(actor), &task_type, record, |draft| {
+        let changed = engine.change(Author::client(actor), &task_type, record, |draft| {
             accept_signal(draft, name, &body, actor)
         });
         let received_at = changed.await.map_err(SignalRefusal::Change)?.answer?;

@@ -60,10 +60,11 @@ pub(crate) async fn edit<A, E: From<StoreError>>(
     (kind, tenant, names): (DocumentKind, &Tenant, &[&str]),
     mut decide: impl FnMut(Documents) -> Result<Edit<A>, E>,
 ) -> Result<Option<A>, E> {
-    let query = DocumentQuery::Named {
+    let owned = || names.iter().map(|&name| name.to_owned()).collect();
+    let mut query = DocumentQuery::Named {
         kind,
         tenant: tenant.clone(),
-        names: names.iter().map(|&name| name.to_owned()).collect(),
+        names: owned(),
     };
     for _ in 0..TRIES {
         let Edit {
@@ -73,6 +74,15 @@ pub(crate) async fn edit<A, E: From<StoreError>>(
         } = decide(store.documents(&query).await?)?;
         let is_written = match change {
             Some(change) => admin_audit::put_all(store, writes, change).await?,
+            // What is answered without a write may have been read from a change that no standby has.
+            None if writes.is_empty() && matches!(query, DocumentQuery::Named { .. }) => {
+                query = DocumentQuery::Confirmed {
+                    kind,
+                    tenant: tenant.clone(),
+                    names: owned(),
+                };
+                false
+            }
             None if writes.is_empty() => true,
             None => matches!(store.put(&writes).await?, DocumentsPut::Written(_)),
         };

@@ -45,7 +45,7 @@ pub fn set_recoveries(
             .of(&*record.task)
             .ok_or(OperatorError::UnknownType)?;
         let allowed = task_type.decl.max_recoveries;
-        let changed = engine.change(Author::anyone(&to.actor), &task_type, record, |draft| {
+        let changed = engine.change(Author::client(&to.actor), &task_type, record, |draft| {
             recount(draft, &to)
         });
         let changed = changed.await.map_err(OperatorError::Change)?;

@@ -325,7 +325,7 @@ impl<'a> Parked<'a> {
             record,
             only_at,
         } = self;
-        let changed = engine.change(Author::anyone(actor), &task_type, record, |draft| {
+        let changed = engine.change(Author::client(actor), &task_type, record, |draft| {
             if only_at.is_some_and(|only_at| draft.record().task.rev != only_at) {
                 return Ok(Err(OperatorError::Moved));
             }

@@ -147,6 +147,15 @@ pub enum DocumentQuery {
         /// Their names.
         names: Vec<String>,
     },
+    /// As `Named`; where the database has a standby, it has what is read, as it has what was written.
+    Confirmed {
+        /// Kind of the documents.
+        kind: DocumentKind,
+        /// Tenant that owns it.
+        tenant: Tenant,
+        /// Their names.
+        names: Vec<String>,
+    },
     /// A page, by name.
     Page {
         /// Kind of the documents.

@@ -423,6 +423,7 @@ impl Store {
 const fn kind_of(query: &DocumentQuery) -> DocumentKind {
     match query {
         DocumentQuery::Named { kind, .. }
+        | DocumentQuery::Confirmed { kind, .. }
         | DocumentQuery::Page { kind, .. }
         | DocumentQuery::Due { kind, .. }
         | DocumentQuery::DueOf { kind, .. }

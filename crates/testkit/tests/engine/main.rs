@@ -62,6 +62,7 @@ mod sections;
 mod sees;
 mod signals;
 mod slow_steps;
+mod standby;
 mod state;
 mod sweeps;
 mod timers;

@@ -270,8 +270,11 @@ async fn answered(
     Ok(answer)
 }
 
-/// The same answer, or the pages behind it too. Where a list has to look for what fits, it goes on until the page is full; the
-/// last one may bring a few more.
+/// Maximum pages that are read to fill one.
+const MOST_PAGES: usize = 50;
+
+/// The same answer, or the pages behind it too. Where a list has to look for what fits, it goes on until the page is full, or as
+/// many were read as may be; the last one may bring a few more.
 async fn filled(
     remote: &Remote,
     it: &Declared,
@@ -293,9 +296,13 @@ async fn filled(
         return Ok(answer);
     }
     let mut query = query.cloned().unwrap_or_default();
-    while !is_full(&page)
-        && let Some(cursor) = page.next_cursor.take()
-    {
+    for _ in 1..MOST_PAGES {
+        if is_full(&page) {
+            break;
+        }
+        let Some(cursor) = page.next_cursor.take() else {
+            break;
+        };
         query["cursor"] = Value::from(cursor);
         let answer = remote.ask(&it.about, named, Some(&query)).await?;
         let next: Page<Value> = serde_json::from_slice(&answer).map_err(unreadable)?;

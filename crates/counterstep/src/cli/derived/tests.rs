@@ -320,6 +320,20 @@ async fn a_list_that_looks_for_what_fits_goes_on_until_its_page_is_full() {
     serving.join().expect("all was asked");
 }
 
+#[tokio::test]
+async fn a_list_in_which_little_fits_ends_after_fifty_pages_and_says_where_to_go_on() {
+    let empty = |next| json!({"items": [], "next_cursor": format!("c{next}")}).to_string();
+    let answers = (1..=50).map(|page| ("GET /api/tasks?", empty(page)));
+    let (url, serving) = scripted(answers.collect());
+    let query = json!({"failure_text": "x y", "limit": 3});
+    let (remote, out) = (Remote::at(&url), OutputArgs::default());
+    let list = Declared::of::<ListTasks>();
+    let text = ask(&remote, &out, &list, &[], Some(&query)).await;
+    let text = text.expect("an answer");
+    assert!(text.ends_with("more: --cursor c50\n"), "{text}");
+    serving.join().expect("all was asked");
+}
+
 #[test]
 fn what_no_row_of_a_list_has_stands_below_it() {
     let groups = Declared::of::<GroupDeadLetters>();

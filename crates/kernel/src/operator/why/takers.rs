@@ -100,21 +100,24 @@ pub(super) fn takers(record: &TaskRecord, around: &Surroundings) -> String {
         return String::new();
     }
     let fresh = &takers.fresh;
+    let is_paused = |seen: &WorkerSeen| around.paused_workers.of(seen).is_some();
+    let paused = fresh.iter().filter(|seen| is_paused(seen)).count();
     let free = fresh
         .iter()
-        .filter(|seen| {
-            let is_paused = around.paused_workers.of(seen).is_some();
-            !is_paused && seen.row.running_count < seen.row.concurrency
-        })
+        .filter(|seen| !is_paused(seen) && seen.row.running_count < seen.row.concurrency)
         .count();
     let mut text = match fresh.len() {
         0 => "; no process that takes it is known to be alive".to_owned(),
         1 if free == 1 => "; 1 process that takes it is alive, with a free slot".to_owned(),
+        1 if paused == 1 => "; 1 process that takes it is alive, and is paused".to_owned(),
         1 => "; 1 process that takes it is alive, and has no free slot".to_owned(),
         count => {
             format!("; {count} processes that take it are alive, {free} of them with a free slot")
         }
     };
+    if paused > 0 && fresh.len() > 1 {
+        text += &format!(", {paused} of them paused");
+    }
     if let Some(last) = takers.silent.iter().map(|seen| takers.age(seen)).min() {
         let ago = lasted(last);
         text += &match takers.silent.len() {
