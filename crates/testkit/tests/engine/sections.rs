@@ -124,9 +124,15 @@ impl Copies {
 
 const BYTES: usize = 100_000;
 
+/// How long a shutdown lets a section go on, which reads or writes without a pause until then.
+const DRAIN: Duration = Duration::from_millis(200);
+
 async fn start(step_timeout: Duration) -> Site {
     let harness = Harness::embedded(only::<Copies>());
-    let harness = harness.settings(|settings| settings.step_timeout = step_timeout);
+    let harness = harness.settings(|settings| {
+        settings.step_timeout = step_timeout;
+        settings.drain = DRAIN;
+    });
     let mut site = harness.start().await;
     site.serve(4);
     site
@@ -232,7 +238,10 @@ async fn a_section_that_has_lost_its_lease_stops_while_its_successor_goes_on() {
     let form = form.file("files", "a", vec![7; BYTES]);
     let harness = Harness::embedded(only::<Copies>());
     // The end that is looked for is never that of an attempt which a busy machine was too slow for.
-    let harness = harness.settings(|settings| settings.step_timeout = Duration::from_secs(600));
+    let harness = harness.settings(|settings| {
+        settings.step_timeout = Duration::from_secs(600);
+        settings.drain = DRAIN;
+    });
     let task = harness.submit(form).await;
     let (first, second) = (CancelToken::new(), CancelToken::new());
     turn(&task.engine, Host::Api, task.id, &first).await;
