@@ -513,8 +513,8 @@ async fn a_task_that_changes_its_state_while_tasks_are_selected_is_selected_once
     let bench = Bench::with(8).await;
     let all = spec(BulkAction::Cancel, TaskStatus::ALL);
     let changes = async {
-        // Parked, running and parked again, a hundred times and more.
-        for _ in 0..20 {
+        // Parked, running and parked again, some hundred times.
+        for _ in 0..40 {
             for task in &bench.tasks {
                 let retrial = Retrial {
                     direction: None,
