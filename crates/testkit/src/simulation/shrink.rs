@@ -17,9 +17,14 @@ const NEIGHBOURS: u64 = 60;
 /// Lines of the story: the last ones matter.
 const MOST_LINES: usize = 80;
 
-/// The number of the invariant, or the first word.
+/// The number of the invariant, or its word. Of a whole history, the task stands before it.
 fn kind(broken: &str) -> &str {
-    broken.split_once(':').map_or(broken, |(number, _)| number)
+    let mut parts = broken.splitn(3, ": ");
+    let first = parts.next().unwrap_or(broken);
+    match first.contains(' ') {
+        true => parts.next().unwrap_or(first),
+        false => first,
+    }
 }
 
 /// What a person reads of a seed that fails.
