@@ -34,6 +34,9 @@ fn rust(file: &str, block: &markdown::Block<'_>, compiled: &str) -> Option<Strin
     if NOT_COMPILED.iter().any(|(page, _)| *page == file) {
         return None;
     }
+    if block.text.lines().any(|line| line.starts_with("# ")) {
+        return Some("GitHub shows hidden lines (`# `): write them without the mark".into());
+    }
     if !block.fence.contains("ignore") {
         return (!compiled.contains(&format!("/{file}\"")))
             .then(|| format!("no test compiles this block: name the page in {COMPILED}"));
@@ -92,7 +95,7 @@ fn bare(code: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::missing;
+    use super::{markdown, missing, rust};
 
     const CODE: &str = "/// Adds.\nfn add(\n    one: u8,\n    other: u8,\n) -> u8 {\n    // Never large.\n    one + other\n}\nfn b() {}\n";
 
@@ -109,6 +112,14 @@ mod tests {
             missing("fn add(one: u8, other: u8) -> u8 { .. }\nfn b() {}", CODE),
             None
         );
+    }
+
+    #[test]
+    fn a_hidden_line_is_found() {
+        let page = "```rust\n# use a::B;\n#[test]\nfn b() {}\n```\n";
+        let block = &markdown::blocks(page)[0];
+        let found = rust("docs/a.md", block, "\"/docs/a.md\"").unwrap_or_default();
+        assert!(found.contains("hidden"), "{found}");
     }
 
     #[test]

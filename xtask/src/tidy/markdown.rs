@@ -68,6 +68,11 @@ fn split(text: &str) -> (Vec<Piece<'_>>, Vec<Piece<'_>>) {
     (inside, outside)
 }
 
+/// The lines outside fences.
+pub(super) fn outside(text: &str) -> Vec<Piece<'_>> {
+    split(text).1
+}
+
 /// What stands in single backticks.
 pub(super) fn code(text: &str) -> Vec<Piece<'_>> {
     let (_, outside) = split(text);

@@ -18,6 +18,7 @@ mod packages;
 mod selects;
 mod sleeps;
 mod sources;
+mod tables;
 mod violation;
 mod words;
 
@@ -38,6 +39,7 @@ fn check() -> Found {
     found.extend(sleeps::check(&files)?);
     found.extend(mutants::check()?);
     found.extend(blocks::check(&files)?);
+    found.extend(tables::check(&files)?);
     found.extend(circles::check(&files)?);
     found.extend(glossary::check(&files)?);
     found.extend(guards::check()?);
