@@ -157,7 +157,8 @@ pub struct Outcome {
     lines: Vec<String>,
 }
 
-/// Seeds of a simulation.
+/// Seeds of a simulation: they run when [`check`](Self::check) is called.
+#[must_use = "nothing runs before `.check(..)`"]
 pub struct Simulation {
     setup: Box<dyn Fn(&mut Setup) + Send + Sync>,
     /// Seeds that are run in any case, first.
@@ -195,7 +196,6 @@ impl<F: Fn(&mut Choice) -> Form + Send + Sync + 'static> Input for F {
 }
 
 /// Tasks of a type, under all that may go wrong around them.
-#[must_use]
 pub fn simulate<T: DistributedTask>(input: impl Input) -> Simulation {
     let input = Arc::new(input);
     Simulation::of(move |made| {
@@ -207,7 +207,6 @@ pub fn simulate<T: DistributedTask>(input: impl Input) -> Simulation {
 
 impl Simulation {
     /// Of any task types.
-    #[must_use]
     pub fn of(setup: impl Fn(&mut Setup) + Send + Sync + 'static) -> Self {
         Self {
             setup: Box::new(setup),
@@ -231,7 +230,6 @@ impl Simulation {
     }
 
     /// All types of a program, with what their steps share: made anew for each seed.
-    #[must_use]
     pub fn types(self, types: impl Fn() -> Registry + Send + Sync + 'static) -> Self {
         self.and(move |made| {
             made.types(types());
@@ -239,7 +237,6 @@ impl Simulation {
     }
 
     /// A service that steps call, made anew for each seed. Its answers get lost.
-    #[must_use]
     pub fn service<A>(
         self,
         name: &'static str,
@@ -254,7 +251,6 @@ impl Simulation {
     }
 
     /// A service that keeps its keys ([`Ledger`]). What stands there in the end is what completed tasks have done.
-    #[must_use]
     pub fn ledger(self, name: &'static str) -> Self {
         self.and(move |made| {
             made.ledger(name);
@@ -262,13 +258,11 @@ impl Simulation {
     }
 
     /// So many seeds.
-    #[must_use]
     pub fn seeds(self, seeds: u64) -> Self {
         Self { seeds, ..self }
     }
 
     /// These too, before all others and whatever time that takes: seeds that once broke something, or reach what few do.
-    #[must_use]
     pub fn kept(self, seeds: &[u64]) -> Self {
         Self {
             kept: seeds.to_vec(),
@@ -277,13 +271,11 @@ impl Simulation {
     }
 
     /// From this one on.
-    #[must_use]
     pub fn from(self, first: u64) -> Self {
         Self { first, ..self }
     }
 
     /// No further seed begins after this time.
-    #[must_use]
     pub fn within(self, budget: Duration) -> Self {
         Self {
             budget: Some(budget),
