@@ -43,6 +43,7 @@ pub mod schedule;
 pub mod settled;
 pub mod slow_steps;
 pub mod state;
+pub mod task_type;
 pub mod webhook;
 pub mod workers;
 

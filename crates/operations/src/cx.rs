@@ -29,6 +29,8 @@ pub struct Cx {
     pub caller: Caller,
     /// The process.
     pub process: Arc<dyn Process>,
+    /// Where the interface is mounted, as the caller has reached it: addresses in answers begin with it.
+    pub mount_path: String,
 }
 
 impl Cx {

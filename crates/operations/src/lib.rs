@@ -37,7 +37,6 @@ pub use keys::key_view;
 pub(crate) use refused::unknown_type;
 pub use refused::{Refused, invalid, log_line, no_such_task, no_such_type, unavailable};
 pub use run::{Answer, Run, Running, Targeted, read_input};
-pub use task_types::type_switch;
 pub use tasks::{load, unreadable};
 
 macro_rules! running {

@@ -1,19 +1,47 @@
-//! Whether a task type takes submissions, what a person decides about that, and how long its steps take.
+//! Which task types there are, whether one takes submissions, what a person decides about that, and how long its steps take.
 
 use crate::filters::id_at;
 use crate::{Cx, Refused, Run, no_such_type, note};
 use counterstep_contracts::disable::{SwitchRequest, SwitchView};
+use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::task_types::{
-    DisableTaskType, EnableTaskType, ListSlowSteps, SlowStepsQuery, TypeRoute,
+    DisableTaskType, EnableTaskType, ListSlowSteps, ListTaskTypes, SlowStepsQuery, TypeRoute,
 };
 use counterstep_contracts::slow_steps::SlowSteps;
+use counterstep_contracts::task_type::TaskTypeView;
 use counterstep_kernel::Engine;
 use counterstep_kernel::admission::SettingError;
 use counterstep_kernel::admission::disable::{TypeDecision, disable_type, enable_type};
 use counterstep_kernel::ports::{TaskQuery, TypeRow};
 use counterstep_kernel::status::slow_steps::slow_steps;
+use counterstep_steps::TaskType;
 use counterstep_steps::times::rfc3339;
 use futures::future::BoxFuture;
+
+impl Run for ListTaskTypes {
+    async fn run(cx: Cx, (): (), (): ()) -> Result<Page<TaskTypeView>, Refused> {
+        let switches = cx.engine.ports.store.types().await?.rows;
+        let view = |task_type: &TaskType| {
+            let decl = task_type.decl;
+            let row = switches.iter().find(|row| row.name == decl.name).cloned();
+            let mut switch = type_switch(decl.name, row);
+            if !cx.caller.is_of_installation() {
+                // They may be of another tenant.
+                (switch.probe, switch.by) = (None, None);
+            }
+            let declaration = cx.engine.settings.policies.shown(decl);
+            Ok(TaskTypeView {
+                declaration: declaration
+                    .map_err(|error| Refused::internal("showing a declaration", &error))?,
+                submit_to: format!("{}/api/tasks/{}", cx.mount_path, decl.route()),
+                definition_hash: decl.definition_hash(),
+                switch,
+            })
+        };
+        let items = cx.engine.registry.iter().map(view);
+        Ok(Page::whole(items.collect::<Result<_, Refused>>()?))
+    }
+}
 
 impl Run for DisableTaskType {
     fn find(cx: &Cx, route: &TypeRoute) -> Result<(), Refused> {
@@ -84,8 +112,7 @@ fn name(cx: &Cx, route: &TypeRoute) -> Result<&'static str, Refused> {
 }
 
 /// Whether a task type takes submissions; without a row it does.
-#[must_use]
-pub fn type_switch(task_type: &str, row: Option<TypeRow>) -> SwitchView {
+fn type_switch(task_type: &str, row: Option<TypeRow>) -> SwitchView {
     let disabled = row.as_ref().and_then(|row| row.disabled);
     let (reason, by) = row.map(|row| (row.reason, row.by)).unzip();
     SwitchView {

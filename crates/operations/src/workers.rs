@@ -3,7 +3,7 @@
 use crate::{Cx, Refused, Run};
 use counterstep_contracts::ProblemCode;
 use counterstep_contracts::operation::workers::{
-    ListWorkers, MachineName, PauseWorkers, ResumeWorkers,
+    ListWorkers, MachineName, PauseWorkers, ResumeWorkers, WorkersQuery,
 };
 use counterstep_contracts::workers::{MachineView, PauseWorkersRequest, WorkerState, WorkersView};
 use counterstep_kernel::admission::SettingError;
@@ -14,8 +14,11 @@ use counterstep_kernel::{Engine, status};
 use std::collections::BTreeSet;
 
 impl Run for ListWorkers {
-    async fn run(cx: Cx, (): (), (): ()) -> Result<WorkersView, Refused> {
-        Ok(status::read(&cx.engine).await?)
+    async fn run(cx: Cx, (): (), asked: WorkersQuery) -> Result<WorkersView, Refused> {
+        let mut view = status::read(&cx.engine).await?;
+        let is_asked = |state| asked.state.is_none_or(|of| of == state);
+        view.workers.retain(|worker| is_asked(worker.state));
+        Ok(view)
     }
 }
 

@@ -82,7 +82,17 @@ async fn parked_tasks_are_counted_by_cause_redriven_and_settled_from_the_command
             .starts_with("3 tasks; nothing was changed\n"),
         "{preview:#?}"
     );
-    let preview: BulkPreview = json(&type_in(&[&redrive[..], &["--preview", "--json"]].concat()));
+    // A part of the group's id is enough to look; a change needs the whole one, or a confirmation.
+    let by_part = [
+        &["dead-letters", "redrive", "--group", &group.id[8..]],
+        &signed[..],
+    ]
+    .concat();
+    type_in(&by_part)
+        .assert_code(2)
+        .assert_says(&group.id)
+        .assert_says("give the whole id, or --yes");
+    let preview: BulkPreview = json(&type_in(&[&by_part[..], &["--preview", "--json"]].concat()));
     assert_eq!((preview.count, preview.complete), (3, true));
     let empty = type_in(&["bulk", "list"]);
     assert_eq!(empty.assert_code(0).stdout, "No bulk operations\n");
@@ -107,6 +117,17 @@ async fn parked_tasks_are_counted_by_cause_redriven_and_settled_from_the_command
             .stdout,
         line
     );
+    let (start, end) = (&started.id[..24], &started.id[28..]);
+    for part in [start, end] {
+        let shown = type_in(&["bulk", "show", part]);
+        assert_eq!(shown.assert_code(0).stdout, line, "{part}");
+        type_in(&["bulk", "stop", part])
+            .assert_code(2)
+            .assert_says(&format!("{part} is {} (redrive, done, ", started.id))
+            .assert_says("give the whole id, or --yes");
+    }
+    let stopped = type_in(&["bulk", "stop", end, "--yes"]);
+    assert_eq!(stopped.assert_code(0).stdout, line);
     let listed = type_in(&["bulk", "list"]);
     for part in [&*started.id, "the store is back", "operator"] {
         assert!(listed.assert_code(0).stdout.contains(part), "{listed:#?}");
@@ -166,21 +187,32 @@ async fn a_decision_for_many_that_names_none_or_two_things_is_refused() {
         &["dead-letters", "groups", "--status", "odd"],
         &["bulk", "show"],
         &["bulk", "--all"],
+        &["bulk", "show", "unheard-of"],
+        &["bulk", "stop", "../../x"],
+        &[
+            "dead-letters",
+            "redrive",
+            "--group",
+            "unheard-of",
+            "--note",
+            "x",
+        ],
     ] {
         type_in(&place, &served, arguments).assert_code(2);
     }
+    let unknown = "01930d2c-6c4b-7d5e-8f00-0123456789ac";
     for (arguments, code) in [
+        (&["bulk", "show", unknown][..], "no-such-bulk-operation"),
         (
-            &["bulk", "show", "unheard-of"][..],
-            "no-such-bulk-operation",
+            &["bulk", "stop", &unknown[28..]],
+            "no bulk operation has an id that begins or ends with 456789ac",
         ),
-        (&["bulk", "stop", "../../x"], "no-such-bulk-operation"),
         (
             &[
                 "dead-letters",
                 "redrive",
                 "--group",
-                "unheard-of",
+                "01234567-9abcdef",
                 "--note",
                 "x",
             ],

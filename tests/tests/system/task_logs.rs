@@ -77,6 +77,12 @@ async fn lines_are_read_live_and_outlive_the_process_that_has_logged_them() {
     let lines: Vec<&str> = followed.stdout.lines().collect();
     assert_eq!(lines.len(), all.lines.len(), "{followed:#?}");
     assert!(lines[0].ends_with("info  begin #1: began"), "{followed:#?}");
+    let whole = command(&fleet, &api, &[&id]);
+    assert_eq!(whole.assert_code(0).stdout, followed.stdout);
+    let one = command(&fleet, &api, &[&id, "--limit", "1"]);
+    let (line, goes_on) = one.assert_code(0).stdout.split_once('\n').expect("a line");
+    assert_eq!(line, lines[0]);
+    assert!(goes_on.starts_with("more: --cursor "), "{one:#?}");
     let again = command(
         &fleet,
         &api,

@@ -110,20 +110,6 @@ impl Reply {
         Self::of(status, about, Content::Json(Json::of::<T>(example)))
     }
 
-    /// With a value of a type that is only ever written.
-    pub(crate) const fn written<T: JsonSchema>(
-        status: u16,
-        about: &'static str,
-        example: fn() -> Value,
-    ) -> Self {
-        let json = Json {
-            schema: schema_of::<T>,
-            example,
-            round_trip: None,
-        };
-        Self::of(status, about, Content::Json(json))
-    }
-
     /// With another media type.
     pub(crate) const fn text(
         status: u16,
@@ -173,7 +159,7 @@ pub(crate) struct Operation {
     pub(crate) summary: &'static str,
     pub(crate) path: &'static [Param],
     pub(crate) query: &'static [Param],
-    /// The same of a declared operation.
+    /// More of them, as the fields of an input.
     pub(crate) declared_query: Option<fn() -> Vec<QueryParam>>,
     pub(crate) headers: &'static [Param],
     pub(crate) body: Option<Json>,
@@ -217,8 +203,23 @@ impl Operation {
         Self { query, ..self }
     }
 
+    pub(crate) const fn declared_query(self, query: fn() -> Vec<QueryParam>) -> Self {
+        Self {
+            declared_query: Some(query),
+            ..self
+        }
+    }
+
     pub(crate) const fn headers(self, headers: &'static [Param]) -> Self {
         Self { headers, ..self }
+    }
+
+    /// With these headers in the answers of a declared operation.
+    pub(crate) fn answered_with(self, headers: &'static [Header]) -> Self {
+        Self {
+            declared: self.declared.map(|reply| Some(reply?.headers(headers))),
+            ..self
+        }
     }
 
     /// With a body of this type.

@@ -26,8 +26,6 @@ pub(super) fn words(path: &str, of: &Operation) -> Option<[String; 2]> {
     let verb = of.id.split(char::is_uppercase).next()?;
     let word = match (named.next_back(), verb) {
         (Some("signals"), _) => "signal",
-        // Beside the list of them.
-        (Some("send"), _) => "send-webhook",
         (Some(last), _) => last,
         (None, "get") => "show",
         (None, "put") => "set",

@@ -26,7 +26,7 @@ pub(super) async fn post(
     request: HttpRequest,
     payload: web::Payload,
 ) -> Answer {
-    let task_type = super::types::by_route(&api, &request)?;
+    let task_type = super::address::by_route(&api, &request)?;
     let answer = take(&api, &request, payload, task_type).await;
     let count = |outcome| api.engine.observe_answer(&task_type, outcome);
     match &answer {

@@ -19,7 +19,6 @@ mod run_again;
 mod submit;
 mod table;
 mod task;
-mod types;
 
 pub(crate) use address::segment;
 pub use docs::openapi_document;

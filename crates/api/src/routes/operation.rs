@@ -36,6 +36,7 @@ pub(super) async fn answer(
         engine: api.engine.clone(),
         caller,
         process: api.clone().into_inner(),
+        mount_path: address(&request, ""),
     };
     target.find(&cx)?;
     let input = match it.declared.body() {

@@ -35,7 +35,7 @@ pub(super) async fn post(
     request: HttpRequest,
     payload: web::Payload,
 ) -> Answer {
-    let task_type = super::types::by_route(&api, &request)?;
+    let task_type = super::address::by_route(&api, &request)?;
     let taken = take(&api, &request, payload, task_type).await;
     let outcome = match &taken {
         Ok((_, taken)) => taken.submitted.outcome(),

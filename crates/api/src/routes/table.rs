@@ -3,7 +3,7 @@
 
 use super::described as about;
 use super::{
-    batch, docs, events, health, links, metrics, operation, result, run_again, submit, task, types,
+    batch, docs, events, health, links, metrics, operation, result, run_again, submit, task,
 };
 use crate::app_state::Api;
 use crate::caller::Authenticated;
@@ -85,14 +85,14 @@ impl From<&'static Running> for Endpoint {
 }
 
 macro_rules! endpoints {
-    ($($verb:ident $path:literal $access:expr => $handler:path, $operation:path;)+) => {
-        &[$(Endpoint {
+    ($($verb:ident $path:literal $access:expr => $handler:path, $operation:expr;)+) => {
+        vec![$(Endpoint {
             verb: Verb::$verb,
             path: $path,
             access: $access,
             to: To::Handler(|route| route.to($handler)),
             operation: $operation,
-        },)+]
+        }),+]
     };
 }
 
@@ -107,29 +107,30 @@ const INSTALLATION: Access = Access::Installation;
 pub(crate) const METRICS: &str = "/metrics";
 
 /// The routes that are no declared operations. Methods of one address stand together.
-const BY_HAND: &[Endpoint] = endpoints! {
-    // One address for a task and for a task type: which it is, the method says.
-    Get "/api/tasks/{id}" READ => task::get, about::tasks::GET;
-    Post "/api/tasks/{id}" SUBMIT => submit::post, about::submitting::POST;
-    Post "/api/tasks/{id}/batch" SUBMIT => batch::post, about::submitting::BATCH;
-    Get "/api/events" READ => events::of_many, about::events::OF_MANY;
-    Get "/api/tasks/{id}/events" READ => events::of_task, about::events::OF_TASK;
-    Post "/api/tasks/{id}/run-again" OPERATE => run_again::post, about::run_again::RUN_AGAIN;
-    // Before the addresses whose names they could be taken for.
-    Post "/api/tasks/{id}/result/{name}/link" READ => links::post, about::links::MAKE;
-    Post "/api/tasks/{id}/result/{name}/{index}/link" READ => links::post, about::links::MAKE_OF_LIST;
-    Get "/api/links/{id}/{name}" SIGNED => links::get, about::links::FOLLOW;
-    Get "/api/links/{id}/{name}/{index}" SIGNED => links::get, about::links::FOLLOW_OF_LIST;
-    Get "/api/tasks/{id}/result/{name}" READ => result::get, about::tasks::FILE_OF_FIELD;
-    Get "/api/tasks/{id}/result/{name}/{index}" READ => result::get, about::tasks::FILE_OF_LIST;
-    Get "/api/task-types" READ => types::get, about::types::LIST;
-    Get "/api/history" INSTALLATION => metrics::history, about::process::HISTORY;
-    Get "/api/openapi.json" READ => docs::document, about::process::DOCUMENT;
-    Get "/docs" READ => docs::page, about::process::PAGE;
-    Get "/healthz" OPEN => health::live, about::process::LIVE;
-    Get "/readyz" OPEN => health::ready, about::process::READY;
-    Get "/metrics" INSTALLATION => metrics::metrics, about::process::METRICS;
-};
+fn by_hand() -> Vec<Endpoint> {
+    endpoints! {
+        // One address for a task and for a task type: which it is, the method says.
+        Get "/api/tasks/{id}" READ => task::get, about::tasks::GET;
+        Post "/api/tasks/{id}" SUBMIT => submit::post, about::submitting::POST;
+        Post "/api/tasks/{id}/batch" SUBMIT => batch::post, about::submitting::BATCH;
+        Get "/api/events" READ => events::of_many, about::events::OF_MANY;
+        Get "/api/tasks/{id}/events" READ => events::of_task, about::events::OF_TASK;
+        Post "/api/tasks/{id}/run-again" OPERATE => run_again::post, about::run_again();
+        // Before the addresses whose names they could be taken for.
+        Post "/api/tasks/{id}/result/{name}/link" READ => links::post, about::links::MAKE;
+        Post "/api/tasks/{id}/result/{name}/{index}/link" READ => links::post, about::links::MAKE_OF_LIST;
+        Get "/api/links/{id}/{name}" SIGNED => links::get, about::links::FOLLOW;
+        Get "/api/links/{id}/{name}/{index}" SIGNED => links::get, about::links::FOLLOW_OF_LIST;
+        Get "/api/tasks/{id}/result/{name}" READ => result::get, about::tasks::FILE_OF_FIELD;
+        Get "/api/tasks/{id}/result/{name}/{index}" READ => result::get, about::tasks::FILE_OF_LIST;
+        Get "/api/history" INSTALLATION => metrics::history, about::process::HISTORY;
+        Get "/api/openapi.json" READ => docs::document, about::process::DOCUMENT;
+        Get "/docs" READ => docs::page, about::process::PAGE;
+        Get "/healthz" OPEN => health::live, about::process::LIVE;
+        Get "/readyz" OPEN => health::ready, about::process::READY;
+        Get "/metrics" INSTALLATION => metrics::metrics, about::process::METRICS;
+    }
+}
 
 /// A route, as tests and documents show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,7 +169,8 @@ impl Table {
     /// With these operations: the routes that are written by hand in their order, then those of the operations, by address. An operation
     /// of an address that is there already is one more method of it.
     pub(crate) fn of(operations: impl IntoIterator<Item = &'static Running>) -> Self {
-        let by_hand = BY_HAND.chunk_by(|a, b| a.path == b.path);
+        let by_hand = by_hand();
+        let by_hand = by_hand.chunk_by(|a, b| a.path == b.path);
         let mut addresses: Vec<Vec<Endpoint>> = by_hand.map(<[_]>::to_vec).collect();
         let mut declared: Vec<Endpoint> = operations.into_iter().map(Endpoint::from).collect();
         declared.sort_by_key(|it| it.path);

@@ -1,6 +1,6 @@
 //! What is written down of an operation beside its types: a value that constants are built of. Must not know a type.
 
-use super::{Access, Chapter, Command, Flag, Link, Verb};
+use super::{Access, Also, Chapter, Command, Flag, Link, Verb};
 use crate::ProblemCode;
 use serde_json::Value;
 
@@ -162,41 +162,59 @@ impl About {
     /// The group of commands, the command that asks for it, and the flags that have its fields.
     #[must_use]
     pub const fn command(self, words: [&'static str; 2], flags: &'static [Flag]) -> Self {
-        let (body, more) = (None, "");
-        Self {
-            command: Some(Command {
-                words,
-                flags,
-                body,
-                more,
-            }),
-            ..self
-        }
+        self.with(Command::of(words, flags))
     }
 
     /// The same, where this flag has the whole body.
     #[must_use]
     pub const fn command_with_body(self, words: [&'static str; 2], flag: &'static str) -> Self {
-        let (flags, body): (&'static [Flag], _) = (&[], Some(flag));
-        Self {
-            command: Some(Command {
-                words,
-                flags,
-                body,
-                more: "",
-            }),
-            ..self
-        }
+        let (body, command) = (Some(flag), Command::of(words, &[]));
+        self.with(Command { body, ..command })
     }
 
     /// What people have to know of its command beside the summary.
     #[must_use]
     pub const fn more(self, more: &'static str) -> Self {
-        let command = match self.command {
-            Some(command) => Some(Command { more, ..command }),
+        let command = self.its_command();
+        self.with(Command { more, ..command })
+    }
+
+    /// The flag of another command with which it can be asked for, too.
+    #[must_use]
+    pub const fn also(self, also: Also) -> Self {
+        let (also, command) = (Some(also), self.its_command());
+        self.with(Command { also, ..command })
+    }
+
+    /// The group without a further command asks for it, too.
+    #[must_use]
+    pub const fn of_group(self) -> Self {
+        let command = self.its_command();
+        self.with(Command {
+            is_of_group: true,
+            ..command
+        })
+    }
+
+    /// Its command prints all that there is, and with `--follow` what comes, as long as this says.
+    #[must_use]
+    pub const fn follows(self, about: &'static str) -> Self {
+        let (follows, command) = (Some(about), self.its_command());
+        self.with(Command { follows, ..command })
+    }
+
+    const fn its_command(&self) -> Command {
+        match self.command {
+            Some(command) => command,
             None => panic!("what is said of a command stands behind it"),
-        };
-        Self { command, ..self }
+        }
+    }
+
+    const fn with(self, command: Command) -> Self {
+        Self {
+            command: Some(command),
+            ..self
+        }
     }
 
     /// Whether it changes something, and so must come to its end where its caller goes away.

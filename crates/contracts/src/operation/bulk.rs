@@ -3,7 +3,10 @@
 use super::dead_letters::group;
 use super::examples::{CHANGED, GROUP, MADE, OTHER, TASK};
 use super::shown::{Cell, Shown, Table, View};
-use super::{About, Access, Chapter, Link, Operation, OtherAnswer, Param, schema, text_target};
+use super::{
+    About, Access, Chapter, Ids, Link, Operation, OtherAnswer, Param, WHOLE_LIST, schema,
+    text_target,
+};
 use crate::access::Role;
 use crate::bulk::{
     BulkAction, BulkAnswer, BulkFilter, BulkPreview, BulkRequest, BulkStatus, BulkView,
@@ -23,6 +26,14 @@ text_target!(
         about: "The id of the operation",
         schema: || json!({ "type": "string", "format": "uuid" }),
         example: "01930d2c-6c4b-7d5e-8f00-0123456789ac",
+        ids: Some(&Ids {
+            of: "bulk operation",
+            length: 36,
+            list: ListBulkOperations::ABOUT.id,
+            field: "id",
+            shown: &["action", "status", "note"],
+            looks: WHOLE_LIST,
+        }),
     }
 );
 

@@ -12,6 +12,38 @@ pub struct Command {
     pub body: Option<&'static str>,
     /// What people have to know beside the summary of the operation; may be empty.
     pub more: &'static str,
+    /// Another command with which it can be asked for.
+    pub also: Option<Also>,
+    /// Whether the group without a further command asks for it, too.
+    pub is_of_group: bool,
+    /// What `--follow` does: without it, and without `--limit`, the command prints all that there is behind the cursor.
+    pub follows: Option<&'static str>,
+}
+
+impl Command {
+    pub(super) const fn of(words: [&'static str; 2], flags: &'static [Flag]) -> Self {
+        Self {
+            words,
+            flags,
+            body: None,
+            more: "",
+            also: None,
+            is_of_group: false,
+            follows: None,
+        }
+    }
+}
+
+/// A flag of another command that asks for an operation in place of that command's: it has the last part of what the address
+/// names.
+#[derive(Debug, Clone, Copy)]
+pub struct Also {
+    /// The group of the other command, and that command.
+    pub words: [&'static str; 2],
+    /// Its flag.
+    pub flag: &'static str,
+    /// What the flag does.
+    pub about: &'static str,
 }
 
 /// A field of what is sent, and the flag that has it.

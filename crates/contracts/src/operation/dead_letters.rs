@@ -5,7 +5,7 @@ use super::examples::{CHANGED, GROUP, MADE, TASK, cause, cursor};
 use super::query::{labels, parked};
 use super::shown::{Cell, Shown, Table, View};
 use super::task_views::dead_letter;
-use super::{About, Access, Chapter, Cursor, Limit, Operation, Time};
+use super::{About, Access, Chapter, Cursor, Ids, Limit, Operation, Time, WHOLE_LIST};
 use crate::access::Role;
 use crate::bulk::{DeadLetterGroup, DeadLetterGroups};
 use crate::http::Page;
@@ -23,6 +23,16 @@ pub struct ListDeadLetters;
 /// Count parked tasks by cause.
 #[derive(Debug)]
 pub struct GroupDeadLetters;
+
+/// The ids of groups.
+pub const GROUP_IDS: Ids = Ids {
+    of: "group",
+    length: 16,
+    list: GroupDeadLetters::ABOUT.id,
+    field: "id",
+    shown: &["task_type", "text"],
+    looks: WHOLE_LIST,
+};
 
 /// Which parked tasks.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]

@@ -28,11 +28,12 @@ pub mod webhooks;
 pub mod workers;
 
 pub use about::{About, Preview};
-pub use command::{Command, Flag, Takes};
+pub use command::{Also, Command, Flag, Takes};
 pub use query::{Cursor, Limit, QueryParam, Time};
-pub use route::{Access, Chapter, Link, Param, TASK_LINKS, Verb};
+pub(crate) use route::WHOLE_LIST;
+pub use route::{Access, Chapter, Ids, Link, Look, Param, TASK_LINKS, Verb};
 pub(crate) use target::text_target;
-pub use target::{BadTarget, TASK_ID, Target, text};
+pub use target::{BadTarget, TASK_ID, TASK_IDS, Target, text};
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -245,6 +246,7 @@ macro_rules! operations {
             $crate::operation::limits::ListLimits,
             $crate::operation::limits::SetLimit,
             $crate::operation::limits::ResetLimit,
+            $crate::operation::task_types::ListTaskTypes,
             $crate::operation::task_types::DisableTaskType,
             $crate::operation::task_types::EnableTaskType,
             $crate::operation::task_types::ListSlowSteps,

@@ -2,7 +2,7 @@
 
 use super::examples::MADE;
 use super::shown::{Cell, Shown, Table, View};
-use super::{About, Access, Chapter, Operation, text_target};
+use super::{About, Access, Also, Chapter, Ids, Operation, Param, WHOLE_LIST, text, text_target};
 use crate::ProblemCode;
 use crate::dead_letter::{PoisonMessages, PoisonView};
 
@@ -12,9 +12,20 @@ pub struct PoisonId(pub String);
 
 text_target!(
     PoisonId,
-    "poison_id",
-    "The id of the message",
-    "5f0c1e7ab2d94c335f0c1e7ab2d94c33"
+    Param {
+        name: "poison_id",
+        about: "The id of the message",
+        schema: text,
+        example: "5f0c1e7ab2d94c335f0c1e7ab2d94c33",
+        ids: Some(&Ids {
+            of: "message",
+            length: 32,
+            list: ListPoisonMessages::ABOUT.id,
+            field: "id",
+            shown: &["queue", "subject", "reason"],
+            looks: WHOLE_LIST,
+        }),
+    }
 );
 
 /// List messages that no host can read.
@@ -37,7 +48,8 @@ impl Operation for ListPoisonMessages {
         Chapter::Process,
         "List messages that no host can read, the last kept first",
     )
-    .answers(200, "The last 200");
+    .answers(200, "The last 200")
+    .command(["dead-letters", "poison"], &[]);
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(poison));
 
     fn example() -> ((), PoisonMessages) {
@@ -67,7 +79,13 @@ impl Operation for RemovePoisonMessage {
     )
     .summary(Chapter::Process, "Remove a message that no host can read")
     .answers(204, "It is gone")
-    .problems(&[ProblemCode::NoSuchPoison]);
+    .problems(&[ProblemCode::NoSuchPoison])
+    .command(["dead-letters", "remove-poison"], &[])
+    .also(Also {
+        words: ["dead-letters", "poison"],
+        flag: "--remove",
+        about: "Remove this one instead",
+    });
 
     fn example() -> ((), ()) {
         ((), ())

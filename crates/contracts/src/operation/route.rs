@@ -118,7 +118,44 @@ pub struct Param {
     pub schema: fn() -> Value,
     /// A value.
     pub example: &'static str,
+    /// Where such ids are listed, where it is one that a list names.
+    pub ids: Option<&'static Ids>,
 }
+
+/// Ids of one kind, and where they are listed: a command takes a part of one that fits no other.
+#[derive(Debug, Clone, Copy)]
+pub struct Ids {
+    /// What has such an id.
+    pub of: &'static str,
+    /// A whole one has no fewer characters.
+    pub length: usize,
+    /// The operation that lists them; its address names what stands before the id.
+    pub list: &'static str,
+    /// The field of an item of that list which has the id.
+    pub field: &'static str,
+    /// Fields from which people see which one it is.
+    pub shown: &'static [&'static str],
+    /// How the list is asked, one after another.
+    pub looks: &'static [Look],
+}
+
+/// One look through a list.
+#[derive(Debug, Clone, Copy)]
+pub struct Look {
+    /// The query; null, where the list takes none.
+    pub query: fn() -> Value,
+    /// Items that are looked at, as far as pages have an end there.
+    pub most: usize,
+    /// Which ones they are.
+    pub among: &'static str,
+}
+
+/// A list that answers all of its items at once.
+pub(crate) const WHOLE_LIST: &[Look] = &[Look {
+    query: || Value::Null,
+    most: usize::MAX,
+    among: "",
+}];
 
 /// Where an answer leads: an operation, and what it takes of the answer or of the request.
 #[derive(Debug, Clone, Copy)]

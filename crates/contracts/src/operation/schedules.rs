@@ -37,6 +37,7 @@ text_target!(
             })
         },
         example: "nightly-report",
+        ids: None,
     }
 );
 

@@ -1,7 +1,8 @@
 //! What the address of an operation names. Must not know an address.
 
-use super::Param;
-use crate::TaskId;
+use super::task_lists::ListTasks;
+use super::{Ids, Limit, Look, Operation, Param};
+use crate::{TaskId, TaskStatus};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -47,6 +48,32 @@ pub const TASK_ID: Param = Param {
     about: "The id of the task",
     schema: || json!({ "type": "string", "format": "uuid" }),
     example: "01930d2c-6c4b-7d5e-8f00-0123456789ab",
+    ids: Some(&TASK_IDS),
+};
+
+/// The ids of tasks.
+pub const TASK_IDS: Ids = Ids {
+    of: "task",
+    length: 36,
+    list: ListTasks::ABOUT.id,
+    field: "task_id",
+    shown: &["task_type", "status"],
+    looks: &[
+        Look {
+            query: || json!({ "limit": Limit::MOST }),
+            most: 1_000,
+            among: "the newest 1000",
+        },
+        // One that waits for long has been left behind by others.
+        Look {
+            query: || {
+                let open = TaskStatus::ALL.iter().filter(|it| !it.is_terminal());
+                json!({ "limit": Limit::MOST, "status": open.collect::<Vec<_>>() })
+            },
+            most: 5_000,
+            among: "the newest 5000 that have not ended",
+        },
+    ],
 };
 
 impl Target for TaskId {
@@ -83,6 +110,7 @@ macro_rules! text_target {
                 about: $about,
                 schema: $crate::operation::text,
                 example: $example,
+                ids: None,
             }
         );
     };

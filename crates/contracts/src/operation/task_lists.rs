@@ -160,7 +160,9 @@ impl Operation for GetLog {
             200,
             "Lines in the order in which they were written; `cursor` is for those behind them",
         )
-        .problems(NO_SUCH_TASK);
+        .problems(NO_SUCH_TASK)
+        .command(["tasks", "log"], &[])
+        .follows("Print new lines as they are written, until the task is at rest");
 
     fn example() -> (LogQuery, LogPage) {
         let query = LogQuery {

@@ -1,4 +1,4 @@
-//! Task types: whether one takes submissions, and how long its steps take.
+//! Task types: which there are, whether one takes submissions, and how long its steps take.
 
 use super::command::{Flag, NOTE, Takes, flag};
 use super::examples::{CHANGED, MADE, TASK};
@@ -7,9 +7,12 @@ use super::{About, Access, Chapter, Operation, Time, text_target};
 use crate::ProblemCode;
 use crate::access::Role;
 use crate::disable::{SwitchRequest, SwitchView};
+use crate::http::Page;
 use crate::slow_steps::{SlowStep, SlowSteps};
+use crate::task_type::TaskTypeView;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 /// The name of a task type in kebab-case.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,12 +25,103 @@ text_target!(
     "create-zip-from-files"
 );
 
+/// List the task types.
+#[derive(Debug)]
+pub struct ListTaskTypes;
 /// Take no more submissions of a type.
 #[derive(Debug)]
 pub struct DisableTaskType;
 /// Take submissions of a type again.
 #[derive(Debug)]
 pub struct EnableTaskType;
+
+impl Operation for ListTaskTypes {
+    type Target = ();
+    type Input = ();
+    type Output = Page<TaskTypeView>;
+    const ABOUT: About = About::get("listTaskTypes", "/api/task-types", Access::Role(Role::Read))
+        .summary(
+            Chapter::Types,
+            "List the declarations that this process knows",
+        )
+        .answers(200, "All of them")
+        .command(["types", "list"], &[]);
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(types));
+
+    fn example() -> ((), Page<TaskTypeView>) {
+        let view = TaskTypeView {
+            declaration: declaration(),
+            submit_to: "/api/tasks/book-seat".to_owned(),
+            definition_hash: "9b1d6c0c7d3f8a52".to_owned(),
+            switch: SwitchView {
+                reason: None,
+                by: None,
+                ..switch("")
+            },
+        };
+        ((), Page::whole(vec![view]))
+    }
+}
+
+fn declaration() -> Value {
+    let retry = json!({
+        "backoff": "exponential", "base": "500ms", "cap": "1h", "max_retries": 3, "jitter": true,
+        "attempt_timeout": null,
+    });
+    let step = json!({
+        "no": 1, "name": "reserve", "host": "worker", "kind": "custom",
+        "inputs": [{ "name": "order", "source": "request", "ty": "Order" }],
+        "output": "Seat", "retry": { "name": "PATIENT", "policy": retry }, "breaker": null, "limit": null,
+        "undo": { "kind": "function", "name": "release" },
+        "undo_retry": { "name": "undo", "policy": retry },
+        "on_exhausted": "compensate", "timeout": null, "heartbeat": null, "scratch": null,
+        "isolate": null, "group": null, "heavy": false,
+        "when_cut_off": "stop", "when": null, "waits": null, "fallback": null, "probe": null,
+        "probe_retry": null, "on_probe_failure": "park",
+    });
+    json!({
+        "name": "BookSeat", "version": 1, "queue": "default", "timeout": "5m", "lease": null,
+        "max_recoveries": 5, "on_lost": "requeue", "cancellable": true, "on_undo_failure": "continue",
+        "auto_disable": null, "labels": [],
+        "flow": {
+            "key": "req.customer", "priority": "normal",
+            "concurrency": { "at_once": 1, "beyond": "wait", "debounce": null },
+        },
+        "request": "Order", "response": "String", "steps": [step],
+    })
+}
+
+fn types(page: &Page<TaskTypeView>) -> View {
+    let row = |it: &TaskTypeView| {
+        let switch = &it.switch;
+        let is_disabled = switch.disabled_since.is_some();
+        let probe = match (switch.probe, &switch.probe_from) {
+            (Some(task), _) => Cell::Task(task.to_string()),
+            (None, Some(from)) => Cell::Parts(vec!["from ".into(), Cell::Time(from.clone())]),
+            (None, None) if is_disabled => "none: `types enable` enables it".into(),
+            (None, None) => Cell::NONE,
+        };
+        vec![
+            Cell::name(&switch.task_type),
+            it.declaration.get("version").map_or(Cell::NONE, Cell::of),
+            if is_disabled { "no" } else { "yes" }.into(),
+            Cell::time(switch.disabled_since.as_deref()),
+            Cell::text(switch.by.as_deref()),
+            Cell::text(switch.reason.as_deref()),
+            probe,
+        ]
+    };
+    let heads = [
+        "type",
+        "version",
+        "takes tasks",
+        "since",
+        "by",
+        "reason",
+        "probe",
+    ];
+    View::Table(Table::of("task types", &heads, page.items.iter().map(row)))
+}
 
 impl Operation for DisableTaskType {
     type Target = TypeRoute;

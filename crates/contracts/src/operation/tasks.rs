@@ -4,7 +4,8 @@ use super::command::{Flag, NOTE, PATCH, REQUEST, Takes, flag};
 use super::examples::{CHANGED, TASK};
 use super::shown::{Cell, Shown, View};
 use super::{
-    About, Access, BadTarget, Chapter, Operation, OtherAnswer, Param, TASK_ID, Target, text,
+    About, Access, BadTarget, Chapter, Operation, OtherAnswer, Param, TASK_ID, TASK_LINKS, Target,
+    text,
 };
 use crate::access::Role;
 use crate::http::{
@@ -31,6 +32,7 @@ impl Target for SignalOfTask {
             about: "The name of the step that waits",
             schema: text,
             example: "approval",
+            ids: None,
         },
     ];
 
@@ -158,6 +160,25 @@ impl Operation for RunTaskAgain {
         "Run a task that has ended again, as a new task",
     )
     .answers(202, "The new task is accepted")
+    .links(TASK_LINKS)
+    .problems(&[
+        ProblemCode::MalformedParameter,
+        ProblemCode::MalformedIdempotencyKey,
+        ProblemCode::InProgress,
+        ProblemCode::IdempotencyMismatch,
+        ProblemCode::NoSuchTask,
+        ProblemCode::NoSuchStep,
+        ProblemCode::NotEnded,
+        ProblemCode::DeclarationChanged,
+        ProblemCode::EffectsUndone,
+        ProblemCode::StepNotCompleted,
+        ProblemCode::ScratchRead,
+        ProblemCode::TasksSubmitted,
+        ProblemCode::PayloadErased,
+        ProblemCode::FilesGone,
+        ProblemCode::TypeDisabled,
+        ProblemCode::InvalidLabel,
+    ])
     .command(["tasks", "run-again"], &[FROM, REQUEST, PATCH, NOTE])
     .more("its id is printed");
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(super::schedules::accepted));

@@ -2,7 +2,10 @@
 
 use super::examples::{CHANGED, webhook_secrets};
 use super::shown::{Cell, Shown, Table, View};
-use super::{About, Access, BadTarget, Chapter, Operation, Param, TASK_ID, Target, text};
+use super::{
+    About, Access, Also, BadTarget, Chapter, Ids, Operation, Param, TASK_ID, Target, WHOLE_LIST,
+    text,
+};
 use crate::access::Role;
 use crate::http::Page;
 use crate::webhook::{DeliveryStatus, DeliveryView, WebhookSecretsView};
@@ -24,7 +27,15 @@ impl Target for WebhookOfTask {
             name: "webhook",
             about: "The id of the webhook",
             schema: text,
-            example: "01930d2c-6c4b-7d5e-8f00-0123456789ab.7",
+            example: "01930d2c-6c4b-7d5e-8f00-0123456789ab_7",
+            ids: Some(&Ids {
+                of: "webhook",
+                length: 38,
+                list: ListWebhooks::ABOUT.id,
+                field: "id",
+                shown: &["event", "status"],
+                looks: WHOLE_LIST,
+            }),
         },
     ];
 
@@ -62,7 +73,8 @@ impl Operation for ListWebhooks {
     )
     .summary(Chapter::Tasks, "Show how the webhooks of a task stand")
     .answers(200, "All of them")
-    .problems(&[ProblemCode::MalformedParameter, ProblemCode::NoSuchTask]);
+    .problems(&[ProblemCode::MalformedParameter, ProblemCode::NoSuchTask])
+    .command(["tasks", "webhooks"], &[]);
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(webhooks));
 
     fn example() -> ((), Page<DeliveryView>) {
@@ -86,7 +98,13 @@ impl Operation for SendWebhook {
         ProblemCode::NoSuchTask,
         ProblemCode::NoSuchWebhook,
         ProblemCode::WebhooksOff,
-    ]);
+    ])
+    .command(["tasks", "send-webhook"], &[])
+    .also(Also {
+        words: ["tasks", "webhooks"],
+        flag: "--send",
+        about: "Send the webhook of this id again",
+    });
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(sent));
 
     fn example() -> ((), DeliveryView) {
@@ -118,7 +136,7 @@ impl Operation for GetWebhookSecrets {
 
 fn webhook() -> DeliveryView {
     DeliveryView {
-        id: "01930d2c-6c4b-7d5e-8f00-0123456789ab.7".to_owned(),
+        id: "01930d2c-6c4b-7d5e-8f00-0123456789ab_7".to_owned(),
         event: "task.completed".to_owned(),
         url: "https://shop.example/hooks/tasks".to_owned(),
         status: DeliveryStatus::Pending,

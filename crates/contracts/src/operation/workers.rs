@@ -10,6 +10,8 @@ use crate::workers::{
     WorkerView, WorkersView,
 };
 use crate::{ProblemCode, TaskStatus};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 const ROLE: Flag = flag("role", "--role", Takes::Text);
@@ -23,6 +25,14 @@ text_target!(MachineName, "machine", "The name of the machine", "w1");
 /// Show what is under way, and the processes.
 #[derive(Debug)]
 pub struct ListWorkers;
+/// Which processes.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+pub struct WorkersQuery {
+    /// In this state only
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<WorkerState>,
+}
+
 /// Pause the processes of a machine.
 #[derive(Debug)]
 pub struct PauseWorkers;
@@ -32,16 +42,21 @@ pub struct ResumeWorkers;
 
 impl Operation for ListWorkers {
     type Target = ();
-    type Input = ();
+    type Input = WorkersQuery;
     type Output = WorkersView;
     const ABOUT: About = About::get("listWorkers", "/api/workers", Access::Installation)
         .summary(
             Chapter::Process,
             "Show what is under way, and the processes",
         )
-        .answers(200, "The processes, the last seen first");
+        .answers(200, "The processes, the last seen first")
+        .command(["workers", "list"], &[])
+        .of_group();
 
-    fn example() -> ((), WorkersView) {
+    fn example() -> (WorkersQuery, WorkersView) {
+        let query = WorkersQuery {
+            state: Some(WorkerState::Alive),
+        };
         let running = TaskCountView {
             status: TaskStatus::Running,
             queue: "file-processing".to_owned(),
@@ -56,7 +71,7 @@ impl Operation for ListWorkers {
             },
             workers: vec![worker()],
         };
-        ((), view)
+        (query, view)
     }
 }
 

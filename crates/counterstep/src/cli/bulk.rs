@@ -2,13 +2,16 @@
 
 use super::edit::SetArgs;
 use super::group::{Group, Shown};
+use super::ids;
 use super::operator::Signed;
 use super::output::OutputArgs;
 use super::remote::Remote;
 use super::types;
 use super::which::WhichArgs;
 use counterstep_contracts::bulk::{BulkAction, BulkAnswer, BulkRequest};
+use counterstep_contracts::operation::Operation;
 use counterstep_contracts::operation::bulk::{StartBulkOperation, answered};
+use counterstep_contracts::operation::dead_letters::GROUP_IDS;
 use counterstep_node::Exit;
 
 /// Flags of `bulk`.
@@ -70,8 +73,14 @@ fn body(command: &BulkCommand) -> Result<BulkRequest, Exit> {
 pub(super) async fn start(
     remote: &Remote,
     out: &OutputArgs,
-    body: BulkRequest,
+    mut body: BulkRequest,
 ) -> Result<String, Exit> {
+    if let Some(group) = &mut body.group {
+        let found = ids::complete(remote, &GROUP_IDS, &[], group).await?;
+        if !body.preview {
+            ids::confirm(remote, &StartBulkOperation::ABOUT, found.as_slice())?;
+        }
+    }
     let task_type = body.filter.as_ref().and_then(|it| it.task_type.clone());
     if !body.preview {
         remote.confirm(&format!("{} of many tasks", body.action))?;

@@ -1,8 +1,6 @@
-//! `counterstep dead-letters poison | redrive | resolve`: messages that no host can read,
-//! and what is decided about many of them at once.
+//! `counterstep dead-letters redrive | resolve`: what is decided about many parked tasks at once.
 
 use super::bulk;
-use super::derived;
 use super::edit::SetArgs;
 use super::group::{Group, Shown};
 use super::operator::{Settled, Signed};
@@ -10,8 +8,6 @@ use super::output::OutputArgs;
 use super::remote::Remote;
 use super::which::WhichArgs;
 use counterstep_contracts::bulk::{BulkAction, BulkRequest};
-use counterstep_contracts::operation::Declared;
-use counterstep_contracts::operation::poison::{ListPoisonMessages, RemovePoisonMessage};
 use counterstep_node::Exit;
 
 /// Flags of `dead-letters`.
@@ -25,12 +21,6 @@ pub(super) struct DeadLettersArgs {
 
 #[derive(Debug, Clone, clap::Subcommand)]
 enum DeadLettersCommand {
-    /// List messages that no host can read, the last kept first
-    Poison {
-        /// Remove this one instead
-        #[arg(long, value_name = "ID")]
-        remove: Option<String>,
-    },
     /// Retry many parked tasks, with their retries anew, from the steps that they have completed
     Redrive {
         #[command(flatten)]
@@ -65,14 +55,6 @@ async fn run(
     command: &DeadLettersCommand,
 ) -> Result<String, Exit> {
     match command {
-        DeadLettersCommand::Poison { remove: Some(id) } => {
-            let remove = Declared::of::<RemovePoisonMessage>();
-            derived::ask(remote, out, &remove, &[id], None).await
-        }
-        DeadLettersCommand::Poison { remove: None } => {
-            let list = Declared::of::<ListPoisonMessages>();
-            derived::ask(remote, out, &list, &[], None).await
-        }
         DeadLettersCommand::Redrive {
             which,
             edit,

@@ -2,7 +2,6 @@
 
 use super::output::{OutputArgs, print};
 use super::remote::Remote;
-use super::task_ids::{self, Named};
 use super::times::whole;
 use counterstep_contracts::log::{LogLine, LogPage};
 use counterstep_contracts::operation::task_lists::{GetLog, LogQuery};
@@ -14,55 +13,75 @@ use std::time::Duration;
 /// Pause between two polls for new lines.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Flags of `tasks log`.
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct LogArgs {
-    #[arg(help = task_ids::ABOUT)]
-    id: Named,
-    /// Print new lines as they are written, until the task is at rest
-    #[arg(short, long)]
-    follow: bool,
-    /// Only the lines behind this cursor
-    #[arg(long)]
+/// All lines behind a cursor. With `follow` they are printed as they come, until the task is at rest.
+pub(super) async fn all(
+    remote: &Remote,
+    out: &OutputArgs,
+    task: TaskId,
     cursor: Option<String>,
+    follow: bool,
+) -> Result<String, Exit> {
+    if follow {
+        print_until_rest(remote, out, task, cursor).await?;
+        return Ok(String::new());
+    }
+    let mut all = page(remote, task, cursor.as_deref()).await?;
+    loop {
+        let next = page(remote, task, all.cursor.as_deref()).await?;
+        if next.lines.is_empty() {
+            break;
+        }
+        all.lines.extend(next.lines);
+        all.cursor = next.cursor;
+    }
+    match out.as_json(&all)? {
+        Some(text) => Ok(text),
+        None if all.lines.is_empty() => Ok(lines(&all, true) + "No lines\n"),
+        None => Ok(lines(&all, true)),
+    }
 }
 
-impl LogArgs {
-    /// Returns the task.
-    pub(super) async fn run(&self, remote: &Remote, out: &OutputArgs) -> Result<TaskId, Exit> {
-        let id = self.id.id(remote).await?;
-        let mut cursor = self.cursor.clone();
-        let mut is_first = true;
-        loop {
-            // Before the lines: those that its last attempt has logged are written before it rests.
-            let rests = !self.follow || remote.task(id).await?.status.is_at_rest();
-            let page = remote
-                .call::<GetLog>(id, LogQuery::after(cursor.as_deref()))
-                .await?;
-            print(&shown(&page, out, is_first)?)?;
-            let is_over = page.lines.is_empty();
-            if rests && is_first && is_over && !out.is_json() {
-                print("No lines\n")?;
-            }
-            is_first = false;
-            cursor = page.cursor;
-            if rests && (is_over || !self.follow) {
-                return Ok(id);
-            }
-            if is_over {
-                tokio::time::sleep(PAUSE).await;
-            }
+async fn page(remote: &Remote, task: TaskId, cursor: Option<&str>) -> Result<LogPage, Exit> {
+    remote.call::<GetLog>(task, LogQuery::after(cursor)).await
+}
+
+async fn print_until_rest(
+    remote: &Remote,
+    out: &OutputArgs,
+    task: TaskId,
+    mut cursor: Option<String>,
+) -> Result<(), Exit> {
+    let mut is_first = true;
+    loop {
+        // Before the lines: those that its last attempt has logged are written before it rests.
+        let rests = remote.task(task).await?.status.is_at_rest();
+        let page = page(remote, task, cursor.as_deref()).await?;
+        let is_over = page.lines.is_empty();
+        match out.as_json(&page)? {
+            Some(text) if is_first || !is_over => print(&text)?,
+            Some(_) => {}
+            None => print(&lines(&page, is_first))?,
+        }
+        if rests && is_over {
+            return Ok(());
+        }
+        is_first = false;
+        cursor = page.cursor;
+        if is_over {
+            tokio::time::sleep(PAUSE).await;
         }
     }
 }
 
-/// A page as it is printed; `counts`: with how many lines are missing.
-fn shown(page: &LogPage, out: &OutputArgs, counts: bool) -> Result<String, Exit> {
-    if out.is_json() {
-        let is_told = counts || !page.lines.is_empty();
-        let text = is_told.then(|| out.as_json(page)).transpose()?;
-        return Ok(text.flatten().unwrap_or_default());
-    }
+/// A page of them, with where they go on.
+pub(super) fn one_page(page: &LogPage) -> String {
+    let goes_on = page.cursor.iter().filter(|_| !page.lines.is_empty());
+    let goes_on: String = goes_on.map(|it| format!("more: --cursor {it}\n")).collect();
+    lines(page, true) + &goes_on
+}
+
+/// Lines as people read them; `counts`: with how many are missing.
+fn lines(page: &LogPage, counts: bool) -> String {
     let mut text = String::new();
     if counts && page.dropped > 0 {
         text.push_str(&format!("({} earlier lines were dropped)\n", page.dropped));
@@ -71,7 +90,7 @@ fn shown(page: &LogPage, out: &OutputArgs, counts: bool) -> Result<String, Exit>
         text.push_str(&format!("({} lines cannot be read)\n", page.unreadable));
     }
     text.extend(page.lines.iter().map(line));
-    Ok(text)
+    text
 }
 
 fn line(line: &LogLine) -> String {
@@ -97,12 +116,14 @@ fn line(line: &LogLine) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::submit::tests::scripted;
     use super::*;
+    use counterstep_contracts::operation::Target;
     use serde_json::json;
 
     #[test]
     fn a_line_names_its_step_and_attempt_and_obeys_no_escape() {
-        let page = serde_json::from_value(json!({
+        let page: LogPage = serde_json::from_value(json!({
             "lines": [
                 {"at": "2026-11-20T18:01:03.250000Z", "step": "render", "part": "run", "attempt": 2,
                  "level": "info", "message": "half\u{1b}[2J"},
@@ -112,31 +133,51 @@ mod tests {
             "dropped": 7, "cursor": "1.1.2",
         }))
         .expect("a page");
-        assert_eq!(
-            shown(&page, &OutputArgs::default(), true).expect("a text"),
-            "(7 earlier lines were dropped)\n\
-             2026-11-20T18:01:03Z info  render #2: half\\u{1b}[2J\n\
-             2026-11-20T18:01:04Z error render undo #1: gone\n"
-        );
-        let lines = OutputArgs {
-            jsonl: true,
-            ..OutputArgs::default()
+        let text = "(7 earlier lines were dropped)\n\
+                    2026-11-20T18:01:03Z info  render #2: half\\u{1b}[2J\n\
+                    2026-11-20T18:01:04Z error render undo #1: gone\n";
+        assert_eq!(lines(&page, true), text);
+        assert!(!lines(&page, false).contains("dropped"));
+        assert_eq!(one_page(&page), format!("{text}more: --cursor 1.1.2\n"));
+        assert_eq!(one_page(&LogPage::default()), "");
+    }
+
+    #[tokio::test]
+    async fn a_log_is_read_to_its_end_and_printed_once() {
+        let page = |of: &[u32]| {
+            let line = |no: &u32| {
+                json!({"at": "2026-11-20T18:01:03Z", "step": "render", "part": "run", "attempt": no,
+                       "level": "info", "message": "half"})
+            };
+            json!({"lines": of.iter().map(line).collect::<Vec<_>>(), "dropped": 7,
+                   "cursor": format!("1.1.{}", of.last().unwrap_or(&3))})
+            .to_string()
         };
-        let text = shown(&page, &lines, true).expect("lines");
-        assert_eq!(text.lines().count(), 2, "{text}");
-        assert!(
-            text.starts_with(r#"{"at":"2026-11-20T18:01:03.250000Z""#),
-            "{text}"
-        );
-        let json = OutputArgs {
-            json: true,
-            ..OutputArgs::default()
-        };
-        let none = LogPage::default();
-        assert_eq!(shown(&none, &json, false).expect("a text"), "");
-        assert_eq!(
-            shown(&none, &OutputArgs::default(), true).expect("a text"),
-            ""
-        );
+        let task = TaskId::parse(&["01930d2c-6c4b-7d5e-8f00-0123456789ab"]).expect("an id");
+        for (jsonl, expected) in [(false, 4), (true, 3)] {
+            let (url, serving) = scripted(vec![
+                ("/log?cursor=1.1.0&limit=200 ", page(&[1, 2])),
+                ("/log?cursor=1.1.2&limit=200 ", page(&[3])),
+                ("/log?cursor=1.1.3&limit=200 ", page(&[])),
+            ]);
+            let out = OutputArgs {
+                jsonl,
+                ..OutputArgs::default()
+            };
+            let cursor = Some("1.1.0".to_owned());
+            let text = all(&Remote::at(&url), &out, task, cursor, false).await;
+            let text = text.expect("a text");
+            assert_eq!(text.lines().count(), expected, "{text}");
+            serving.join().expect("all was asked");
+        }
+        let (url, serving) = scripted(vec![
+            ("/log?limit=200 ", page(&[])),
+            ("/log?cursor=1.1.3&", page(&[])),
+        ]);
+        let out = OutputArgs::default();
+        let text = all(&Remote::at(&url), &out, task, None, false).await;
+        let expected = "(7 earlier lines were dropped)\nNo lines\n";
+        assert_eq!(text.expect("a text"), expected);
+        serving.join().expect("all was asked");
     }
 }

@@ -18,6 +18,7 @@ mod group;
 #[cfg(all(test, feature = "shipped"))]
 #[path = "help/tests.rs"]
 mod help;
+mod ids;
 mod keys;
 mod log;
 mod man;
@@ -36,7 +37,6 @@ mod schedules;
 mod settings;
 mod submit;
 mod table;
-mod task_ids;
 mod tasks;
 mod times;
 mod trail;
@@ -149,7 +149,7 @@ enum Command {
     /// List and test alerts to operators, and print their secrets, over the HTTP API
     Alerts(group::Group),
     /// List, disable and enable task types over the HTTP API
-    Types(types::TypesArgs),
+    Types(group::Group),
     /// List what is paused, disabled, set by hand or open after failures, over the HTTP API
     Gates(group::Group),
     /// List, pause and resume queues over the HTTP API
@@ -161,7 +161,7 @@ enum Command {
     /// List, make, pause and run schedules over the HTTP API
     Schedules(schedules::SchedulesArgs),
     /// List processes, what they run, and how long tasks wait, over the HTTP API
-    Workers(workers::WorkersArgs),
+    Workers(group::Group),
     /// Offer the operations of the HTTP API as tools of the Model Context Protocol, over standard input and output
     Mcp(mcp::McpArgs),
     /// Print a script with which a shell completes the commands and flags of this program
@@ -267,12 +267,12 @@ pub(crate) fn run(
         Command::Tasks(args) => tasks::main(args),
         Command::DeadLetters(args) => dead_letters::main(args),
         Command::Bulk(args) => bulk::main(args),
-        Command::Types(args) => types::main(args),
         Command::Schedules(args) => schedules::main(args),
-        Command::Workers(args) => workers::main(args),
         Command::Mcp(args) => mcp::main(args, operations),
         // Their commands are those of declared operations.
         Command::Alerts(_)
+        | Command::Types(_)
+        | Command::Workers(_)
         | Command::Gates(_)
         | Command::Queues(_)
         | Command::Breakers(_)

@@ -172,7 +172,7 @@ fn end_line(out: &mut String, depth: usize) {
 /// The fields of answers that are lists of the items that a person asks for.
 const LISTS: [&str; 5] = ["items", "entries", "groups", "workers", "lines"];
 
-fn items_of(answer: &Value) -> Option<&Vec<Value>> {
+pub(super) fn items_of(answer: &Value) -> Option<&Vec<Value>> {
     let mut lists = LISTS.iter().filter_map(|list| answer.get(list));
     lists.find_map(Value::as_array)
 }

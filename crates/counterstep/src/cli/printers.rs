@@ -4,12 +4,14 @@
 use super::output::unreadable;
 use super::proposal::Caller;
 use super::table::Look;
-use super::{dead_letter, operator, trail};
+use super::{dead_letter, log, operator, trail, workers};
 use counterstep_contracts::operation::Operation;
 use counterstep_contracts::operation::shown::View;
+use counterstep_contracts::operation::task_lists::GetLog;
 use counterstep_contracts::operation::task_views::{
     ExplainTask, GetAudit, GetDeadLetter, GetUndoPlan,
 };
+use counterstep_contracts::operation::workers::ListWorkers;
 use counterstep_node::Exit;
 use serde::de::DeserializeOwned;
 
@@ -17,7 +19,7 @@ use serde::de::DeserializeOwned;
 pub(super) type Printer = fn(&[u8], &Look, &Caller) -> Result<String, Exit>;
 
 /// By the id of the operation.
-const PRINTERS: [(&str, Printer); 4] = [
+const PRINTERS: [(&str, Printer); 6] = [
     (GetAudit::ABOUT.id, |answer, look, _| {
         look.text(&View::Table(trail::rows(&read(answer)?)))
     }),
@@ -26,6 +28,12 @@ const PRINTERS: [(&str, Printer); 4] = [
     }),
     (ExplainTask::ABOUT.id, |answer, _, caller| {
         Ok(operator::why(&read(answer)?, caller))
+    }),
+    (GetLog::ABOUT.id, |answer, _, _| {
+        Ok(log::one_page(&read(answer)?))
+    }),
+    (ListWorkers::ABOUT.id, |answer, look, _| {
+        workers::shown(&read(answer)?, look)
     }),
     (GetDeadLetter::ABOUT.id, |answer, look, _| {
         Ok(dead_letter::one(&read(answer)?, look))

@@ -1,16 +1,17 @@
 //! `counterstep tasks submit`, `watch` and `download`: what a client asks of running services.
 
 use super::edit::request_text;
+use super::ids::{self, Named};
 use super::output::{json, print};
 use super::remote::Remote;
 use super::table::Look;
-use super::task_ids::{self, Named};
 use super::tasks::show;
 use super::times::whole;
 use crate::client::{Event, Submit};
 use clap::ArgGroup;
 use counterstep_contracts::declaration::kebab_case;
 use counterstep_contracts::http::{Accepted, AuditView, TaskView};
+use counterstep_contracts::operation::TASK_IDS;
 use counterstep_contracts::{AuditSeq, FileName, TaskId, TaskStatus};
 use counterstep_node::Exit;
 use futures::StreamExt;
@@ -199,7 +200,7 @@ fn line(entry: &AuditView) -> String {
 /// Flags of `tasks download`.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct DownloadArgs {
-    #[arg(help = task_ids::ABOUT)]
+    #[arg(help = ids::about(&TASK_IDS))]
     id: Named,
     /// The field of the response that names the file, as archive or renditions/0
     name: String,
@@ -347,8 +348,8 @@ pub(super) mod tests {
     }
 
     /// Answers one request after the other, with what is to be asked and the answer.
-    pub(in super::super) fn scripted(
-        script: Vec<(&'static str, String)>,
+    pub(in super::super) fn scripted<T: AsRef<str> + Send + 'static>(
+        script: Vec<(T, String)>,
     ) -> (String, std::thread::JoinHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -358,7 +359,7 @@ pub(super) mod tests {
                 let mut stream = BufReader::new(stream);
                 let mut head = String::new();
                 while stream.read_line(&mut head).expect("a line") > 2 {}
-                assert!(head.contains(asked), "{head}");
+                assert!(head.contains(asked.as_ref()), "{head}");
                 let answer = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{answer}");
                 stream
                     .get_mut()

@@ -1,19 +1,16 @@
 //! `counterstep tasks …`: what an operator asks of running services, beside what follows from declarations.
 
-use super::derived;
 use super::group::{Group, Shown};
-use super::log::LogArgs;
+use super::ids::{self, Named};
 use super::operator::parent;
 use super::output::OutputArgs;
 use super::remote::Remote;
 use super::submit::{self, DownloadArgs, SubmitArgs};
 use super::table::Look;
-use super::task_ids::{self, Named};
 use counterstep_contracts::TaskId;
 use counterstep_contracts::http::{StepProgress, StepView, TaskView};
-use counterstep_contracts::operation::Declared;
+use counterstep_contracts::operation::TASK_IDS;
 use counterstep_contracts::operation::shown::{Cell, Table, labels};
-use counterstep_contracts::operation::webhooks::{ListWebhooks, SendWebhook};
 use counterstep_kernel::audit::one_line;
 use counterstep_node::Exit;
 
@@ -32,14 +29,14 @@ enum TasksCommand {
     Submit(SubmitArgs),
     /// Print each change of a task until it is at rest; exit with 1 where it has not completed
     Watch {
-        #[arg(help = task_ids::ABOUT)]
+        #[arg(help = ids::about(&TASK_IDS))]
         id: Named,
     },
     /// Write a file of a task's response to the disk
     Download(DownloadArgs),
     /// Print a link to a file of a task's response: its holder needs no key until it expires
     Link {
-        #[arg(help = task_ids::ABOUT)]
+        #[arg(help = ids::about(&TASK_IDS))]
         id: Named,
         /// The field of the response that names the file, as archive or renditions/0
         name: String,
@@ -49,18 +46,8 @@ enum TasksCommand {
     },
     /// Show one task with its steps
     Show {
-        #[arg(help = task_ids::ABOUT)]
+        #[arg(help = ids::about(&TASK_IDS))]
         id: Named,
-    },
-    /// Show what the steps of a task have logged
-    Log(LogArgs),
-    /// List a task's webhooks, or send one of them again
-    Webhooks {
-        #[arg(help = task_ids::ABOUT)]
-        id: Named,
-        /// Send the webhook of this id again
-        #[arg(long, value_name = "WEBHOOK")]
-        send: Option<String>,
     },
 }
 
@@ -86,7 +73,6 @@ async fn run(
             submit::watch(remote, id, is_json).await?;
             (id, String::new())
         }
-        TasksCommand::Log(log) => (log.run(remote, out).await?, String::new()),
         TasksCommand::Download(download) => (download.run(remote).await?, String::new()),
         TasksCommand::Link {
             id,
@@ -102,22 +88,6 @@ async fn run(
             let id = id.id(remote).await?;
             let task = remote.task(id).await?;
             (id, out.show_text(&task, show)?)
-        }
-        TasksCommand::Webhooks { id, send: None } => {
-            let id = id.id(remote).await?;
-            let list = Declared::of::<ListWebhooks>();
-            let text = derived::ask(remote, out, &list, &[&id.to_string()], None).await?;
-            (id, text)
-        }
-        TasksCommand::Webhooks {
-            id,
-            send: Some(webhook),
-        } => {
-            let send = Declared::of::<SendWebhook>();
-            let id = id.id_to_change(remote, send.about.summary).await?;
-            let named = [&id.to_string(), webhook.as_str()];
-            let text = derived::ask(remote, out, &send, &named, None).await?;
-            (id, text)
         }
     })
 }

@@ -1,11 +1,13 @@
 //! The flags that name many tasks at once, as the body of a bulk operation.
 
+use super::ids;
 use super::operator::Signed;
 use super::times::Since;
 use clap::ArgGroup;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use counterstep_contracts::bulk::{BulkAction, BulkFilter, BulkRequest};
 use counterstep_contracts::cause::FAILURE_CLASSES;
+use counterstep_contracts::operation::dead_letters::GROUP_IDS;
 use counterstep_contracts::{Labels, TaskStatus};
 use counterstep_node::Exit;
 
@@ -17,8 +19,8 @@ use counterstep_node::Exit;
     ])
 ))]
 pub(super) struct WhichArgs {
-    /// Of this group: see `dead-letters groups`
-    #[arg(long)]
+    /// Of this group, see `dead-letters groups`, or at least 8 characters of the start or the ending of its id
+    #[arg(long, value_parser = group)]
     group: Option<String>,
     /// All tasks to which the action applies
     #[arg(long, conflicts_with_all = ["group", "task_type", "status", "label", "since", "until", "failure_class", "failure_text"])]
@@ -53,6 +55,10 @@ pub(super) struct WhichArgs {
 fn status() -> impl TypedValueParser<Value = TaskStatus> {
     PossibleValuesParser::new(TaskStatus::ALL.iter().map(|it| it.as_str()))
         .try_map(|text| text.parse::<TaskStatus>())
+}
+
+fn group(text: &str) -> Result<String, String> {
+    ids::checked(&GROUP_IDS, text)
 }
 
 fn label(text: &str) -> Result<(String, String), String> {

@@ -1,38 +1,16 @@
-//! `counterstep workers`: which processes are there, what they run, and how long tasks wait.
+//! The processes as people read them: which are there, what they run, and how long tasks wait.
 
-use super::group::{Group, Shown};
+use super::table::Look;
 use super::times::spaced;
 use counterstep_contracts::operation::shown::{Cell, Table, View};
-use counterstep_contracts::operation::workers::ListWorkers;
-use counterstep_contracts::workers::{StatusView, WorkerState, WorkerView, WorkersView};
+use counterstep_contracts::workers::{StatusView, WorkerView, WorkersView};
 use counterstep_kernel::audit::one_line;
 use counterstep_node::Exit;
 
-/// Flags of `workers`.
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct WorkersArgs {
-    #[command(flatten)]
-    group: Group,
-    /// With the task types that each can run, with their versions
-    #[arg(long)]
-    types: bool,
-    /// In this state only: alive, lost or stopped
-    #[arg(long)]
-    state: Option<WorkerState>,
-}
-
-pub(super) fn main(args: &WorkersArgs) -> Result<(), Exit> {
-    let out = &args.group.out;
-    args.group.run(async |remote| {
-        let mut found = remote.call::<ListWorkers>((), ()).await?;
-        found
-            .workers
-            .retain(|worker| args.state.is_none_or(|state| worker.state == state));
-        let table = table(&found.workers, args.state.is_some(), args.types);
-        let rows = out.look().text(&View::Table(table))?;
-        let text = out.show_text(&found, |found, _| above(found) + &rows)?;
-        Ok(Shown::of(text, "workers", None))
-    })
+/// The processes, below what is under way.
+pub(super) fn shown(found: &WorkersView, look: &Look) -> Result<String, Exit> {
+    let rows = look.text(&View::Table(table(found)))?;
+    Ok(above(found) + &rows)
 }
 
 /// What stands above the processes.
@@ -43,11 +21,19 @@ fn above(found: &WorkersView) -> String {
         + &fetch_errors(&found.workers)
 }
 
-fn table(workers: &[WorkerView], is_filtered: bool, with_types: bool) -> Table {
-    let mut heads = vec![
-        "process", "state", "machine", "program", "queues", "runs", "heavy", "permits", "seen",
+fn table(found: &WorkersView) -> Table {
+    let heads = [
+        "process",
+        "state",
+        "machine",
+        "program",
+        "queues",
+        "runs",
+        "heavy",
+        "permits",
+        "seen",
+        "task types",
     ];
-    heads.extend(with_types.then_some("task types"));
     let row = |worker: &WorkerView| {
         let takes = !worker.queues.is_empty();
         let of = |used: u32, all: u32| match takes {
@@ -60,7 +46,9 @@ fn table(workers: &[WorkerView], is_filtered: bool, with_types: bool) -> Table {
         }
         let permits = worker.permits.iter();
         let permits = permits.map(|(limit, held)| format!("{held} of {limit}"));
-        let mut row = vec![
+        let types = worker.task_types.iter();
+        let types = types.map(|of| format!("{} {}", of.name, of.version));
+        vec![
             Cell::name(&worker.id),
             match &worker.paused {
                 Some(_) => format!("{}, paused", worker.state).into(),
@@ -73,15 +61,16 @@ fn table(workers: &[WorkerView], is_filtered: bool, with_types: bool) -> Table {
             of(worker.heavy_count, worker.heavy).into(),
             permits.collect::<Vec<_>>().join(", ").into(),
             Cell::Time(worker.seen_at.clone()),
-        ];
-        if with_types {
-            let types = worker.task_types.iter();
-            let types = types.map(|of| format!("{} {}", of.name, of.version));
-            row.push(types.collect::<Vec<_>>().join(", ").into());
-        }
-        row
+            types.collect::<Vec<_>>().join(", ").into(),
+        ]
     };
-    Table::of("processes", &heads, workers.iter().map(row)).page(is_filtered, None)
+    let status = &found.status;
+    Table {
+        // Processes that a filter has left out are counted all the same.
+        is_filtered: status.workers_alive + status.workers_lost > 0,
+        spare: &["task types"],
+        ..Table::of("processes", &heads, found.workers.iter().map(row))
+    }
 }
 
 /// Processes that keep results.
@@ -165,7 +154,6 @@ fn status(status: &StatusView) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::Look;
     use super::*;
     use serde_json::json;
 
@@ -183,8 +171,11 @@ mod tests {
             }],
         }))
         .expect("a view");
-        let rows = |with_types| Look::here().plain(&table(&found.workers, false, with_types));
-        let shown = above(&found) + &rows(true);
+        let look = |width| Look {
+            width,
+            ..Look::here()
+        };
+        let shown = super::shown(&found, &look(None)).expect("a text");
         for part in [
             "longest running without a change: 0 s",
             "3 of 8, 1 abandoned",
@@ -195,6 +186,11 @@ mod tests {
         ] {
             assert!(shown.contains(part), "{part}: {shown}");
         }
-        assert!(!rows(false).contains("Zip 2"));
+        let narrow = super::shown(&found, &look(Some(80))).expect("a text");
+        assert!(!narrow.contains("Zip 2"), "{narrow}");
+        assert!(
+            narrow.contains("left out at this width: task types"),
+            "{narrow}"
+        );
     }
 }

@@ -50,6 +50,7 @@ impl InProcess {
             engine: self.engine.clone(),
             caller: Caller::anyone(),
             process: Arc::new(ThisProcess),
+            mount_path: String::new(),
         };
         O::find(&cx, &target).map_err(refused)?;
         let running = async move { O::run(cx, target, input).await.map_err(refused) };

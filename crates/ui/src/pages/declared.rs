@@ -43,13 +43,14 @@ impl Group for Others {
 }
 
 /// The command of an operation that has a form here: it changes one thing that its address names, and its flags are lines of text. A
-/// task has moves, and the page of a bulk operation shows how far it is.
+/// task has moves, the page of a bulk operation shows how far it is, and no page lists messages that no host can read.
 pub(crate) fn command(it: &Declared) -> Option<Command> {
     let command = it.about.command?;
     let is_line = |flag: &Flag| matches!(flag.takes, Takes::Text | Takes::Number | Takes::Rate);
     let is_here = it.about.changes() && it.params.len() == 1;
     let has_lines = command.body.is_none() && command.flags.iter().all(is_line);
-    (is_here && has_lines && !["tasks", "bulk"].contains(&command.words[0])).then_some(command)
+    let has_others = ["tasks", "bulk", "dead-letters"].contains(&command.words[0]);
+    (is_here && has_lines && !has_others).then_some(command)
 }
 
 /// What a decision is about, and what it would lead to.

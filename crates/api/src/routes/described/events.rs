@@ -1,10 +1,11 @@
 //! Streams of events.
 
-use super::params::{LABEL, LAST_EVENT_ID, RETRY_AFTER, STATUS, TYPE};
+use super::params::{LAST_EVENT_ID, RETRY_AFTER};
 use crate::openapi::{CACHE_CONTROL, Operation, Reply, schema_of};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::http::{AuditEvent, ChangeEvent, ProgressEvent};
-use counterstep_contracts::operation::{Chapter, TASK_ID};
+use counterstep_contracts::operation::task_lists::ListTasks;
+use counterstep_contracts::operation::{Chapter, Declared, QueryParam, TASK_ID};
 
 const OF_TASK_EXAMPLE: &str = "id: 3\ndata: {\"seq\":3,\"change_id\":\"01930d2c-6d00-7000-8000-000000000003\",\
     \"at\":\"2026-11-20T18:00:01Z\",\"event\":\"claimed\",\"from\":\"dispatched\",\"to\":\"running\",\"epoch\":1,\
@@ -38,12 +39,21 @@ pub(in super::super) const OF_TASK: Operation = Operation::new(
     C::TooManyStreams,
 ]);
 
+/// Those of the list that hold for a task from its beginning to its end, and its state.
+fn filters() -> Vec<QueryParam> {
+    let all = Declared::of::<ListTasks>()
+        .query
+        .map_or_else(Vec::new, |all| all());
+    let of_events = |it: &QueryParam| ["type", "status", "label"].contains(&&*it.name);
+    all.into_iter().filter(of_events).collect()
+}
+
 pub(in super::super) const OF_MANY: Operation = Operation::new(
     "followTasks",
     Chapter::Tasks,
     "Follow which tasks change, as a stream of events",
 )
-.query(&[TYPE, STATUS, LABEL])
+.declared_query(filters)
 .headers(&[LAST_EVENT_ID])
 .replies(&[Reply::events(
     "An endless stream; `data` is a line of the list of tasks with a `revision`",

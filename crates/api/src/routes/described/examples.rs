@@ -57,37 +57,6 @@ pub(super) fn completed() -> Value {
     })
 }
 
-pub(super) fn task_types() -> Value {
-    let retry = json!({
-        "backoff": "exponential", "base": "500ms", "cap": "1h", "max_retries": 3, "jitter": true,
-        "attempt_timeout": null,
-    });
-    let flow = json!({
-        "key": "req.customer", "priority": "normal",
-        "concurrency": { "at_once": 1, "beyond": "wait", "debounce": null },
-    });
-    let step = json!({
-            "no": 1, "name": "reserve", "host": "worker", "kind": "custom",
-            "inputs": [{ "name": "order", "source": "request", "ty": "Order" }],
-            "output": "Seat", "retry": { "name": "PATIENT", "policy": retry }, "breaker": null, "limit": null,
-            "undo": { "kind": "function", "name": "release" },
-            "undo_retry": { "name": "undo", "policy": retry },
-            "on_exhausted": "compensate", "timeout": null, "heartbeat": null, "scratch": null,
-            "isolate": null, "group": null, "heavy": false,
-            "when_cut_off": "stop", "when": null, "waits": null, "fallback": null, "probe": null,
-            "probe_retry": null, "on_probe_failure": "park",
-    });
-    json!({ "items": [{
-        "name": "BookSeat", "version": 1, "queue": "default", "timeout": "5m", "lease": null,
-        "max_recoveries": 5, "on_lost": "requeue", "cancellable": true, "on_undo_failure": "continue",
-        "auto_disable": null, "labels": [],
-        "flow": flow, "request": "Order", "response": "String",
-        "steps": [step],
-        "submit_to": "/api/tasks/book-seat", "definition_hash": "9b1d6c0c7d3f8a52",
-        "switch": { "type": "BookSeat" },
-    }]})
-}
-
 pub(super) fn history() -> Value {
     json!({ "samples": [{
         "at": CHANGED, "millis": 10_000, "submitted": 42, "ended": { "completed": 40, "failed": 1 },

@@ -1,12 +1,12 @@
 //! Links to files of responses.
 
 use super::examples;
-use super::params::{IF_NONE_MATCH, param, text};
-use super::tasks::{FILE_REPLIES, IF_RANGE, INDEX, RANGE, RESULT};
+use super::params::{param, text};
+use super::tasks::{OF_FIELD, OF_LIST, file};
 use crate::openapi::{CACHE_CONTROL, Operation, Reply};
 use counterstep_contracts::ProblemCode as C;
 use counterstep_contracts::link::{NewLinkRequest, ResultLink};
-use counterstep_contracts::operation::{Chapter, Param, TASK_ID};
+use counterstep_contracts::operation::{Chapter, Param};
 
 const TENANT: Param = param("tenant", "As in the link", text, "default");
 const EXPIRES: Param = param("expires", "As in the link", text, "1795480000");
@@ -32,45 +32,36 @@ const NOT_MADE: &[C] = &[
     C::LinksOff,
 ];
 
-pub(in super::super) const MAKE: Operation = Operation::new(
+const fn made(id: &'static str, summary: &'static str, path: &'static [Param]) -> Operation {
+    Operation::new(id, Chapter::Tasks, summary)
+        .path(path)
+        .body::<NewLinkRequest>(examples::new_link_request)
+        .body_is_optional()
+        .replies(MADE)
+        .problems(NOT_MADE)
+}
+
+pub(in super::super) const MAKE: Operation = made(
     "makeLink",
-    Chapter::Tasks,
     "Make a link to a stored file of the response of a task",
-)
-.path(&[TASK_ID, RESULT])
-.body::<NewLinkRequest>(examples::new_link_request)
-.body_is_optional()
-.replies(MADE)
-.problems(NOT_MADE);
-
-pub(in super::super) const MAKE_OF_LIST: Operation = Operation::new(
+    OF_FIELD,
+);
+pub(in super::super) const MAKE_OF_LIST: Operation = made(
     "makeLinkOfList",
-    Chapter::Tasks,
     "Make a link to a stored file of a list in the response of a task",
-)
-.path(&[TASK_ID, RESULT, INDEX])
-.body::<NewLinkRequest>(examples::new_link_request)
-.body_is_optional()
-.replies(MADE)
-.problems(NOT_MADE);
+    OF_LIST,
+);
 
-const NOT_FOLLOWED: &[C] = &[C::NoSuchLink, C::RangeNotSatisfiable, C::Unavailable];
+const fn followed(id: &'static str, summary: &'static str, path: &'static [Param]) -> Operation {
+    file(id, summary, path)
+        .query(&[TENANT, EXPIRES, SIGNATURE])
+        .problems(&[C::NoSuchLink, C::RangeNotSatisfiable, C::Unavailable])
+}
 
 pub(in super::super) const FOLLOW: Operation =
-    Operation::new("followLink", Chapter::Tasks, "Get the file of a link")
-        .path(&[TASK_ID, RESULT])
-        .query(&[TENANT, EXPIRES, SIGNATURE])
-        .headers(&[RANGE, IF_RANGE, IF_NONE_MATCH])
-        .replies(FILE_REPLIES)
-        .problems(NOT_FOLLOWED);
-
-pub(in super::super) const FOLLOW_OF_LIST: Operation = Operation::new(
+    followed("followLink", "Get the file of a link", OF_FIELD);
+pub(in super::super) const FOLLOW_OF_LIST: Operation = followed(
     "followLinkOfList",
-    Chapter::Tasks,
     "Get the file of a link to a file of a list",
-)
-.path(&[TASK_ID, RESULT, INDEX])
-.query(&[TENANT, EXPIRES, SIGNATURE])
-.headers(&[RANGE, IF_RANGE, IF_NONE_MATCH])
-.replies(FILE_REPLIES)
-.problems(NOT_FOLLOWED);
+    OF_LIST,
+);

@@ -1,9 +1,9 @@
 //! Parameters and headers that several routes have.
 
 use crate::openapi::Header;
-use counterstep_contracts::TaskStatus;
+pub(super) use counterstep_contracts::operation::text;
+
 use counterstep_contracts::operation::Param;
-use counterstep_contracts::operation::query::labels_schema;
 use serde_json::{Value, json};
 
 /// A parameter with an example of its value.
@@ -18,20 +18,12 @@ pub(super) const fn param(
         about,
         schema,
         example,
+        ids: None,
     }
-}
-
-pub(super) fn text() -> Value {
-    json!({ "type": "string" })
 }
 
 fn duration() -> Value {
     json!({ "type": "string", "pattern": "^[0-9]{1,11}(ms|s|m|h|d)$" })
-}
-
-fn statuses() -> Value {
-    let all: Vec<_> = TaskStatus::ALL.iter().map(|it| it.as_str()).collect();
-    json!({ "type": "array", "items": { "type": "string", "enum": all } })
 }
 
 /// Blank counts as absent.
@@ -61,25 +53,6 @@ pub(super) const WAIT: Param = param(
     duration,
     "30s",
 );
-pub(super) const STATUS: Param = param(
-    "status",
-    "In this state; repeated, in one of several",
-    statuses,
-    "running",
-);
-pub(super) const LABEL: Param = param(
-    "label",
-    "With this label, `name=value`; repeated, with all of them",
-    labels_schema,
-    "order=4711",
-);
-pub(super) const TYPE: Param = param(
-    "type",
-    "Of this type, by its declared name or its route",
-    text,
-    "create-zip-from-files",
-);
-
 pub(super) const PREFER: Param = param(
     "Prefer",
     "`wait=30`, in seconds: as the parameter `wait`, which goes first",

@@ -14,26 +14,29 @@ fn index() -> Value {
     json!({ "type": "integer", "minimum": 0, "maximum": 1_000_000 })
 }
 
-pub(super) const RESULT: Param = param(
+const RESULT: Param = param(
     "name",
     "The field of the response that is a stored file, or a list of them",
     text,
     "zip",
 );
-pub(super) const INDEX: Param = param("index", "Its place in the list, from 0", index, "0");
-pub(super) const RANGE: Param = param(
+const INDEX: Param = param("index", "Its place in the list, from 0", index, "0");
+pub(super) const OF_FIELD: &[Param] = &[TASK_ID, RESULT];
+pub(super) const OF_LIST: &[Param] = &[TASK_ID, RESULT, INDEX];
+const RANGE: Param = param(
     "Range",
     "One range of bytes; what cannot be read gets the whole file",
     text,
     "bytes=0-1023",
 );
-pub(super) const IF_RANGE: Param = param(
+const IF_RANGE: Param = param(
     "If-Range",
     "The `ETag` that the range is of: of another one, the whole file is answered",
     text,
     "\"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\"",
 );
 
+const SHOWN: &[Header] = &[ETAG, CACHE_CONTROL, RETRY_AFTER, PREFERENCE_APPLIED];
 const NO_SUCH_TASK: &[C] = &[C::MalformedParameter, C::NoSuchTask];
 
 pub(in super::super) const GET: Operation = Operation::new(
@@ -45,18 +48,8 @@ pub(in super::super) const GET: Operation = Operation::new(
 .query(&[WAIT])
 .headers(&[PREFER, IF_NONE_MATCH])
 .replies(&[
-    Reply::json::<TaskView>(200, "The task", examples::running).headers(&[
-        ETAG,
-        CACHE_CONTROL,
-        RETRY_AFTER,
-        PREFERENCE_APPLIED,
-    ]),
-    Reply::empty(304, "The task is as the client has it").headers(&[
-        ETAG,
-        CACHE_CONTROL,
-        RETRY_AFTER,
-        PREFERENCE_APPLIED,
-    ]),
+    Reply::json::<TaskView>(200, "The task", examples::running).headers(SHOWN),
+    Reply::empty(304, "The task is as the client has it").headers(SHOWN),
 ])
 .problems(NO_SUCH_TASK);
 
@@ -74,7 +67,7 @@ const FILE: &[Header] = &[
     },
 ];
 
-pub(super) const FILE_REPLIES: &[Reply] = &[
+const FILE_REPLIES: &[Reply] = &[
     Reply::text(200, "The file", "*/*", None).headers(FILE),
     Reply::text(206, "The range of the file", "*/*", None).headers(FILE),
     Reply::empty(304, "The client has the file").headers(FILE),
@@ -88,22 +81,26 @@ const NO_SUCH_RESULT: &[C] = &[
     C::RangeNotSatisfiable,
 ];
 
-pub(in super::super) const FILE_OF_FIELD: Operation = Operation::new(
-    "getResultFile",
-    Chapter::Tasks,
-    "Get a stored file of the response of a task",
-)
-.path(&[TASK_ID, RESULT])
-.headers(&[RANGE, IF_RANGE, IF_NONE_MATCH])
-.replies(FILE_REPLIES)
-.problems(NO_SUCH_RESULT);
+/// A file, or a range of it.
+pub(super) const fn file(
+    id: &'static str,
+    summary: &'static str,
+    path: &'static [Param],
+) -> Operation {
+    Operation::new(id, Chapter::Tasks, summary)
+        .path(path)
+        .headers(&[RANGE, IF_RANGE, IF_NONE_MATCH])
+        .replies(FILE_REPLIES)
+        .problems(NO_SUCH_RESULT)
+}
 
-pub(in super::super) const FILE_OF_LIST: Operation = Operation::new(
+pub(in super::super) const FILE_OF_FIELD: Operation = file(
+    "getResultFile",
+    "Get a stored file of the response of a task",
+    OF_FIELD,
+);
+pub(in super::super) const FILE_OF_LIST: Operation = file(
     "getResultFileOfList",
-    Chapter::Tasks,
     "Get a stored file of a list in the response of a task",
-)
-.path(&[TASK_ID, RESULT, INDEX])
-.headers(&[RANGE, IF_RANGE, IF_NONE_MATCH])
-.replies(FILE_REPLIES)
-.problems(NO_SUCH_RESULT);
+    OF_LIST,
+);

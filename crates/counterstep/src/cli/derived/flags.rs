@@ -2,14 +2,14 @@
 //! not know an operation.
 
 use super::super::edit::{SetArgs, field as named_value, read_file, request_text};
+use super::super::ids;
 use super::super::operator::user;
-use super::super::task_ids::Named;
 use super::super::times::Since;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction, ArgMatches};
 use counterstep_contracts::Rate;
 use counterstep_contracts::commands::WHOLE_BODY;
-use counterstep_contracts::operation::{Declared, QueryParam, Takes};
+use counterstep_contracts::operation::{Declared, Ids, QueryParam, TASK_IDS, Takes};
 use counterstep_node::Exit;
 use serde_json::Value;
 use std::num::ParseIntError;
@@ -49,6 +49,7 @@ enum Kind {
     Switch,
     /// One of these values.
     Word(Vec<Word>),
+    /// An id of a task, or a part of one.
     Task,
     Time,
     Json,
@@ -120,6 +121,7 @@ pub(super) fn of(it: &Declared) -> (Vec<Field>, Vec<String>) {
 /// The flags of a query: words stand there as answers have them, and pages are those of people.
 fn of_query(it: &Declared, query: Vec<QueryParam>) -> Vec<Field> {
     let declared = it.about.command.map_or(&[][..], |it| it.flags);
+    let goes_on = it.about.command.is_some_and(|it| it.follows.is_some());
     let field = |param: QueryParam| {
         let flag = declared.iter().find(|flag| flag.field == param.name);
         let usual = param.schema["default"].as_u64();
@@ -129,13 +131,14 @@ fn of_query(it: &Declared, query: Vec<QueryParam>) -> Vec<Field> {
                 |flag| flag.name.trim_start_matches('-').to_owned(),
             ),
             about: match (flag.map_or("", |flag| flag.about), &*param.name) {
+                ("", "limit") if goes_on => "Maximum number of rows [default: all]".to_owned(),
                 ("", "limit") => "Maximum number of rows".to_owned(),
                 ("", "cursor") => "Continue where another page ended".to_owned(),
                 ("", _) => param.about,
                 (own, _) => own.to_owned(),
             },
             is_required: false,
-            usual: usual.map(|usual| usual.to_string()),
+            usual: usual.filter(|_| !goes_on).map(|usual| usual.to_string()),
             kind: kind(&param.schema).unspelled(),
             name: param.name,
         }
@@ -280,10 +283,9 @@ impl Kind {
                 };
                 ValueParser::new(PossibleValuesParser::new(shown).map(read))
             }
-            Self::Task => ValueParser::new(|text: &str| {
-                let task = text.parse::<Named>();
-                task.map(|task| Value::from(task.to_string()))
-            }),
+            Self::Task => {
+                ValueParser::new(|text: &str| ids::checked(&TASK_IDS, text).map(Value::from))
+            }
             Self::Time => ValueParser::new(|text: &str| {
                 let time = text.parse::<Since>();
                 time.map(|time| Value::from(time.rfc3339()))
@@ -335,9 +337,12 @@ impl Field {
         }
     }
 
-    /// Whether its flag names a task.
-    pub(super) const fn is_task(&self) -> bool {
-        matches!(self.kind, Kind::Task)
+    /// Of what its flag has an id.
+    pub(super) const fn ids(&self) -> Option<&'static Ids> {
+        match self.kind {
+            Kind::Task => Some(&TASK_IDS),
+            _ => None,
+        }
     }
 
     pub(super) fn arg(&self) -> Arg {

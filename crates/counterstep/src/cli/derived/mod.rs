@@ -6,24 +6,25 @@ mod flags;
 mod tests;
 
 use super::group::{Group, Shown};
+use super::ids;
+use super::log;
 use super::output::{OutputArgs, is_empty, unreadable};
 use super::printers;
 use super::proposal::Caller;
 use super::remote::Remote;
-use super::task_ids::{self, Named};
 use super::types;
 use bytes::Bytes;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgGroup, ArgMatches, Args, Command, FromArgMatches};
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, FromArgMatches};
 use counterstep_contracts::commands::WHOLE_BODY;
 use counterstep_contracts::declaration::kebab_case;
 use counterstep_contracts::http::Page;
-use counterstep_contracts::operation::{
-    BY_HAND, Command as Asks, Declared, Param, ShownFn, TASK_ID,
-};
+use counterstep_contracts::operation::{Also, BY_HAND, Command as Asks, Declared, Param, ShownFn};
 use counterstep_node::{Exit, Layers};
 use flags::Field;
 use serde_json::{Map, Value};
+
+const FOLLOW: &str = "follow";
 
 /// Adds the commands of these operations to their groups.
 pub(super) fn add_to(whole: Command, operations: &[Declared]) -> Command {
@@ -38,10 +39,21 @@ pub(super) fn add_to(whole: Command, operations: &[Declared]) -> Command {
             None => whole.subcommand(Group::augment_args(Command::new(group))),
         }
     });
-    whole.mut_subcommands(|group| {
+    whole.mut_subcommands(|mut group| {
         let name = group.get_name().to_owned();
+        let mut of_group = all.clone().filter(|(asks, _)| asks.words[0] == name);
+        if let Some((_, it)) = of_group.find(|(asks, _)| asks.is_of_group) {
+            group = group.args(flags::of(it).0.iter().map(Field::arg));
+        }
         let its = all.clone().filter(|(asks, _)| asks.words[0] == name);
-        let its: Vec<_> = its.map(|(asks, it)| command_of(asks, it)).collect();
+        let its = its.map(|(asks, it)| {
+            let also = all.clone().filter_map(|(of, it)| Some((of.also?, it)));
+            let also = also.filter(|(also, _)| also.words == asks.words);
+            also.fold(command_of(asks, it), |command, (also, it)| {
+                command.args(flag_of(also, it))
+            })
+        });
+        let its: Vec<_> = its.collect();
         // By name, so that those that are written by hand do not stand before them.
         let group = match its.is_empty() {
             true => group,
@@ -76,15 +88,11 @@ fn command_of(asks: Asks, it: &Declared) -> Command {
     };
     let mut command = Command::new(asks.words[1]).about(about);
     for param in it.params {
-        let arg = Arg::new(param.name).value_name(value_name(param));
-        let about = match is_task(param) {
-            true => task_ids::ABOUT,
-            false => param.about,
-        };
-        command = command.arg(arg.required(true).help(about));
+        command = command.arg(arg_of(param).required(true));
     }
     let (fields, one_of) = flags::of(it);
     command = command.args(fields.iter().map(Field::arg));
+    command = command.args(asks.follows.map(follow));
     if !one_of.is_empty() {
         let group = ArgGroup::new("one of").required(true).multiple(true);
         command = command.group(group.args(one_of));
@@ -92,8 +100,26 @@ fn command_of(asks: Asks, it: &Declared) -> Command {
     command
 }
 
-fn is_task(param: &Param) -> bool {
-    param.name == TASK_ID.name
+fn arg_of(param: &Param) -> Arg {
+    let about = match param.ids {
+        Some(ids) => ids::about(ids),
+        None => param.about.to_owned(),
+    };
+    Arg::new(param.name)
+        .value_name(value_name(param))
+        .help(about)
+}
+
+/// The flag of another command that asks for this operation: it has its last parameter.
+fn flag_of(also: Also, it: &Declared) -> Option<Arg> {
+    let flag = also.flag.trim_start_matches('-');
+    let of = arg_of(it.params.last()?);
+    Some(of.long(flag).help(also.about))
+}
+
+fn follow(about: &'static str) -> Arg {
+    let arg = Arg::new(FOLLOW).short('f').long(FOLLOW).help(about);
+    arg.action(ArgAction::SetTrue).conflicts_with("limit")
 }
 
 /// A parameter in a usage.
@@ -110,7 +136,8 @@ pub(super) fn run(
 ) -> Option<Result<(), Exit>> {
     let (it, given) = find(operations, matches)?;
     let of_group = matches.subcommand().map(|(_, of_group)| of_group);
-    let flags = of_group.map_or(Ok(()), none_of_its_own);
+    let before_another = of_group.filter(|of_group| of_group.subcommand().is_some());
+    let flags = before_another.map_or(Ok(()), none_of_its_own);
     Some(flags.and_then(|()| run_one(it, given, program)))
 }
 
@@ -137,12 +164,23 @@ fn find<'a>(
     matches: &'a ArgMatches,
 ) -> Option<(&'a Declared, &'a ArgMatches)> {
     let (group, of_group) = matches.subcommand()?;
-    let (name, given) = of_group.subcommand()?;
-    let is_it = |it: &&Declared| {
-        let asks = it.about.command;
-        asks.is_some_and(|it| it.words == [group, name])
+    let all = || {
+        let all = operations.iter().chain(BY_HAND);
+        all.filter_map(|it| Some((it.about.command?, it)))
     };
-    Some((operations.iter().chain(BY_HAND).find(is_it)?, given))
+    let Some((name, given)) = of_group.subcommand() else {
+        let found = all().find(|(asks, _)| asks.is_of_group && asks.words[0] == group);
+        return Some((found?.1, of_group));
+    };
+    let words = [group, name];
+    // With its flag another operation is meant.
+    let also = all().find(|(asks, it)| {
+        let has = |also: Also| also.words == words;
+        let flag = it.params.last().filter(|_| asks.also.is_some_and(has));
+        flag.is_some_and(|flag| given.contains_id(flag.name))
+    });
+    let found = also.or_else(|| all().find(|(asks, _)| asks.words == words))?;
+    Some((found.1, given))
 }
 
 fn run_one(it: &Declared, given: &ArgMatches, program: &str) -> Result<(), Exit> {
@@ -150,10 +188,18 @@ fn run_one(it: &Declared, given: &ArgMatches, program: &str) -> Result<(), Exit>
     let (mut named, mut body) = asked(it, given)?;
     let out = &group.out;
     group.run(async |remote| {
-        find_tasks(remote, it, &mut named, body.as_mut()).await?;
+        find_ids(remote, it, &mut named, body.as_mut()).await?;
         let named: Vec<_> = named.iter().map(String::as_str).collect();
         let body = body.as_ref();
+        // Of what goes on all is printed, unless a number of rows was asked for.
+        let goes_on = it.about.command.is_some_and(|it| it.follows.is_some());
         let text = match printers::of(it.about.id).filter(|_| !out.is_json()) {
+            _ if goes_on && !given.contains_id("limit") => {
+                let task = named.concat().parse().map_err(Exit::usage)?;
+                let cursor = body.and_then(|query| query["cursor"].as_str());
+                let cursor = cursor.map(str::to_owned);
+                log::all(remote, out, task, cursor, given.get_flag(FOLLOW)).await?
+            }
             Some(printer) => {
                 let url = group.api.read()?.url()?;
                 let caller = Caller::new(program, &url, &Layers::default().url()?);
@@ -170,55 +216,47 @@ fn run_one(it: &Declared, given: &ArgMatches, program: &str) -> Result<(), Exit>
     })
 }
 
-/// Puts the ids of tasks in place of their parts.
-async fn find_tasks(
+/// Puts whole ids in place of their parts. Before a change they are confirmed.
+async fn find_ids(
     remote: &Remote,
     it: &Declared,
     named: &mut [String],
-    body: Option<&mut Value>,
+    mut body: Option<&mut Value>,
 ) -> Result<(), Exit> {
-    let params = it.params.iter().zip(named);
-    let mut parts: Vec<_> = params
-        .filter_map(|(param, text)| is_task(param).then_some(text))
-        .collect();
-    let fields = flags::of(it).0.into_iter().filter(Field::is_task);
-    let fields: Vec<_> = fields.map(|field| field.name).collect();
-    let body = body.and_then(Value::as_object_mut).into_iter().flatten();
-    parts.extend(body.filter_map(|(name, value)| match value {
-        Value::String(text) if fields.contains(name) => Some(text),
-        _ => None,
-    }));
-    for text in parts {
-        let task: Named = text.parse().map_err(Exit::usage)?;
-        let id = match it.about.changes() {
-            true => task.id_to_change(remote, it.about.summary).await?,
-            false => task.id(remote).await?,
-        };
-        *text = id.to_string();
+    let mut found = Vec::new();
+    for (at, param) in it.params.iter().enumerate() {
+        if let (Some(ids), (before, [text, ..])) = (param.ids, named.split_at_mut(at)) {
+            found.extend(ids::complete(remote, ids, before, text).await?);
+        }
     }
-    Ok(())
+    for field in flags::of(it).0 {
+        let value = body.as_deref_mut();
+        let value = value.and_then(|body| body.get_mut(&field.name));
+        if let (Some(ids), Some(Value::String(text))) = (field.ids(), value) {
+            found.extend(ids::complete(remote, ids, &[], text).await?);
+        }
+    }
+    ids::confirm(remote, &it.about, &found)
 }
 
-/// What a command line names, and what it sends. A task may be named by a part of its id.
+/// What a command line names, and what it sends. An id may be a part of one.
 fn asked(it: &Declared, given: &ArgMatches) -> Result<(Vec<String>, Option<Value>), Exit> {
     let named = it.params.iter().map(|param| {
         let text = given.get_one::<String>(param.name);
         let text = text.map_or("", String::as_str);
-        Ok(match param.name {
+        Ok(match (param.name, param.ids) {
             // A type is named as it is declared, too.
-            "type" => kebab_case(text),
-            _ if is_task(param) => text.parse::<Named>().map_err(Exit::usage)?.to_string(),
-            _ => text.to_owned(),
+            ("type", _) => kebab_case(text),
+            (_, Some(ids)) => ids::checked(ids, text).map_err(Exit::usage)?,
+            (_, None) => text.to_owned(),
         })
     });
     let named = named.collect::<Result<Vec<String>, Exit>>()?;
-    let segment = |(param, text): (&Param, &'_ String)| match is_task(param) {
-        // It may be a part of one.
-        true => param.example.to_owned(),
-        false => text.clone(),
-    };
-    let segments: Vec<_> = it.params.iter().zip(&named).map(segment).collect();
-    let segments: Vec<_> = segments.iter().map(String::as_str).collect();
+    let segments = it.params.iter().zip(&named).map(|(param, text)| {
+        let is_part = param.ids.is_some_and(|ids| ids::is_part(ids, text));
+        if is_part { param.example } else { text }
+    });
+    let segments: Vec<_> = segments.collect();
     (it.check)(&segments).map_err(|bad| Exit::usage(bad.detail))?;
     if it.input.is_none() {
         return Ok((named, None));

@@ -348,10 +348,20 @@ fn what_no_row_of_a_list_has_stands_below_it() {
 
 #[test]
 fn a_target_of_another_form_is_refused_before_anything_is_sent() {
-    let matches = parsed(ALL, &["tasks", "cancel", "not-a-uuid"]).expect("a text");
-    let (it, given) = find(ALL, &matches).expect("its operation");
-    let refused = asked(it, given).expect_err("no id");
-    assert!(refused.message.contains("UUID"), "{}", refused.message);
+    let almost = TASK.replace("0193", "01-3");
+    for (words, part) in [
+        (
+            ["tasks", "cancel", "not-a-uuid"],
+            "the id of a task, or at least 8",
+        ),
+        (["tasks", "cancel", &almost], "a UUID with hyphens"),
+        (["bulk", "stop", "../../x"], "the id of a bulk operation"),
+    ] {
+        let matches = parsed(ALL, &words).expect("a text");
+        let (it, given) = find(ALL, &matches).expect("its operation");
+        let refused = asked(it, given).expect_err("no id");
+        assert!(refused.message.contains(part), "{}", refused.message);
+    }
     assert!("not-a-uuid".parse::<TaskId>().is_err());
 }
 
@@ -372,29 +382,159 @@ async fn whole_ids_are_sent_in_place_of_their_parts_once_they_are_confirmed() {
     ];
     let script = || {
         let both = page(&[TASK, other]);
-        vec![("GET /api/tasks?limit", both.clone()), ("status=", both)]
+        let one = [("GET /api/tasks?limit", both.clone()), ("status=", both)];
+        [one.clone(), one].concat()
     };
-    let matches = parsed(ALL, &words).expect("two parts");
-    let (it, given) = find(ALL, &matches).expect("its operation");
-    let (mut named, mut body) = asked(it, given).expect("it is well formed");
-    let (url, serving) = scripted([script(), script()].concat());
-    let found = find_tasks(&Remote::at(&url).confirmed(), it, &mut named, body.as_mut()).await;
-    found.expect("two tasks");
-    assert_eq!(named, [TASK]);
-    assert_eq!(body.expect("a body")["task"], other);
-    serving.join().expect("all was asked");
+    for is_confirmed in [true, false] {
+        let matches = parsed(ALL, &words).expect("two parts");
+        let (it, given) = find(ALL, &matches).expect("its operation");
+        let (mut named, mut body) = asked(it, given).expect("it is well formed");
+        let (url, serving) = scripted(script());
+        let remote = Remote::at(&url);
+        let remote = if is_confirmed {
+            remote.confirmed()
+        } else {
+            remote
+        };
+        let found = find_ids(&remote, it, &mut named, body.as_mut()).await;
+        serving.join().expect("all was asked");
+        match found {
+            Ok(()) => {
+                assert!(is_confirmed);
+                assert_eq!(named, [TASK]);
+                assert_eq!(body.expect("a body")["task"], other);
+            }
+            // Tests have no terminal, and so no answer.
+            Err(exit) => {
+                let text = exit.message;
+                assert!(
+                    !is_confirmed && text.contains(TASK) && text.contains(other),
+                    "{text}"
+                );
+                assert!(text.ends_with("give the whole id, or --yes"), "{text}");
+            }
+        }
+    }
+}
 
-    let matches = parsed(ALL, &words).expect("two parts");
-    let (it, given) = find(ALL, &matches).expect("its operation");
-    let (mut named, _) = asked(it, given).expect("it is well formed");
-    let (url, serving) = scripted(script());
-    let refused = find_tasks(&Remote::at(&url), it, &mut named, None).await;
-    let refused = refused.expect_err("no confirmation").message;
-    assert!(
-        refused.contains(TASK) && refused.contains("--yes"),
-        "{refused}"
-    );
-    serving.join().expect("all was asked");
+/// One for each operation whose address names something that a list has, with a part of it.
+#[tokio::test]
+async fn each_command_whose_target_is_an_id_takes_a_part_of_one() {
+    let mut tried = Vec::new();
+    for it in ALL.iter().chain(BY_HAND) {
+        let Some(ids) = it.params.last().and_then(|param| param.ids) else {
+            continue;
+        };
+        let (Some(command), Some(last)) = (it.about.command, it.params.last()) else {
+            continue;
+        };
+        let list = ALL.iter().find(|list| list.about.id == ids.list);
+        let list = list.expect("the list of the ids").about;
+        let (part, others) = (
+            &last.example[last.example.len() - 10..],
+            it.params.len() - 1,
+        );
+        let mut item = json!({});
+        item[ids.field] = json!(last.example);
+        let page = json!({ "items": [item] }).to_string();
+        let before: Vec<_> = it.params[..others].iter().map(|it| it.example).collect();
+        let path = format!("GET {}", list.address(&before));
+        let mut words = command.words.to_vec();
+        words.extend(before);
+        words.push(part);
+        let wanted = it.body().map(|_| ["--note", "why"]);
+        let needed: &[&str] = match it.about.id {
+            "resolveTask" => &["--as", "undone"],
+            "setRecoveries" => &["--set", "0"],
+            _ => &[],
+        };
+        let words = [
+            &words[..],
+            wanted.as_ref().map_or(&[], |it| &it[..]),
+            needed,
+        ]
+        .concat();
+        let matches = parsed(ALL, &words).unwrap_or_else(|error| panic!("{words:?}: {error}"));
+        let (of, given) = find(ALL, &matches).expect("its operation");
+        let (mut named, mut body) = asked(of, given).expect("it is well formed");
+        let looks = ids.looks.iter().map(|_| (path.clone(), page.clone()));
+        let (url, serving) = scripted(looks.collect());
+        let remote = Remote::at(&url).confirmed();
+        let found = find_ids(&remote, of, &mut named, body.as_mut()).await;
+        found.unwrap_or_else(|exit| panic!("{words:?}: {}", exit.message));
+        serving.join().expect("all was asked");
+        assert_eq!(
+            named.last().map(String::as_str),
+            Some(last.example),
+            "{words:?}"
+        );
+        tried.push(it.about.id);
+    }
+    for id in [
+        "getBulkOperation",
+        "stopBulkOperation",
+        "sendWebhook",
+        "removePoisonMessage",
+    ] {
+        assert!(tried.contains(&id), "{id}");
+    }
+    assert!(tried.len() > 12, "{tried:?}");
+}
+
+#[test]
+fn a_group_that_asks_for_something_itself_takes_its_flags_and_those_of_its_command() {
+    for words in [
+        &["workers", "--state", "lost"][..],
+        &["workers", "list", "--state", "lost"],
+    ] {
+        let (of, named, query) = read(ALL, words).expect("its operation");
+        assert_eq!((of, named.len()), ("listWorkers", 0), "{words:?}");
+        assert_eq!(query, Some(json!({"state": "lost"})), "{words:?}");
+    }
+    let refused = parsed(ALL, &["workers", "--state", "odd"]).expect_err("no state");
+    assert!(refused.to_string().contains("stopped"), "{refused}");
+    // One that does not needs a command.
+    assert!(parsed(ALL, &["queues"]).is_err());
+}
+
+#[test]
+fn a_flag_of_another_command_asks_for_the_operation_that_has_it() {
+    let webhook = format!("{TASK}_7");
+    for (words, id, expected) in [
+        (
+            &["tasks", "webhooks", TASK][..],
+            "listWebhooks",
+            &[TASK][..],
+        ),
+        (
+            &["tasks", "webhooks", TASK, "--send", &webhook],
+            "sendWebhook",
+            &[TASK, &webhook],
+        ),
+        (
+            &["tasks", "send-webhook", TASK, &webhook],
+            "sendWebhook",
+            &[TASK, &webhook],
+        ),
+        (&["dead-letters", "poison"], "listPoisonMessages", &[]),
+        (
+            &["dead-letters", "poison", "--remove", "5f0c1e7a"],
+            "removePoisonMessage",
+            &["5f0c1e7a"],
+        ),
+    ] {
+        let (of, named, _) = read(ALL, words).expect("its operation");
+        assert_eq!(
+            (of, &named[..]),
+            (
+                id,
+                &expected
+                    .iter()
+                    .map(|it| (*it).to_owned())
+                    .collect::<Vec<_>>()[..]
+            )
+        );
+    }
 }
 
 #[test]
