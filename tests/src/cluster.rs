@@ -5,6 +5,7 @@ use crate::place::Place;
 use crate::process::Process;
 use crate::services::{self, Served};
 use counterstep_testkit::servers::{NatsCluster, Servers};
+use std::path::PathBuf;
 
 /// The one real bucket; declared buckets are folders of it.
 const BUCKET: &str = "store";
@@ -82,6 +83,12 @@ impl Cluster {
             nats_cluster,
             ..self
         }
+    }
+
+    /// The folder of all objects. Beside it the server keeps files of its own.
+    #[must_use]
+    pub fn bucket(&self) -> PathBuf {
+        self.servers.s3.folder().join(BUCKET)
     }
 
     /// Other flags for every process that starts from now on.

@@ -192,13 +192,12 @@ impl Rows {
     /// # Panics
     /// When there is none.
     pub async fn task(&self, id: TaskId) -> Known {
-        let record = self
-            .ports
-            .store
-            .load(id)
-            .await
-            .expect("the store answers")
-            .expect("the task exists");
+        self.known(id).await.expect("the task exists")
+    }
+
+    /// A task; `None`: there is none, or it was deleted while it was read.
+    async fn known(&self, id: TaskId) -> Option<Known> {
+        let record = self.load(id).await?;
         let history = self
             .ports
             .store
@@ -206,11 +205,15 @@ impl Rows {
             .await
             .expect("the store answers");
         let found_by_fsck = invariants::found_by_fsck(&self.ports.store, &self.registry, id).await;
-        Known {
+        let is_whole = !history.audit.is_empty() && found_by_fsck.is_empty();
+        if !is_whole && self.load(id).await.is_none() {
+            return None;
+        }
+        Some(Known {
             record,
             history,
             found_by_fsck,
-        }
+        })
     }
 
     /// The state of a task; `None`: there is no such task.
@@ -218,8 +221,12 @@ impl Rows {
     /// # Panics
     /// When the store does not answer.
     pub async fn status(&self, id: TaskId) -> Option<TaskStatus> {
-        let found = self.ports.store.load(id).await;
-        Some(found.expect("the store answers")?.task.status)
+        Some(self.load(id).await?.task.status)
+    }
+
+    async fn load(&self, id: TaskId) -> Option<TaskRecord> {
+        let loaded = self.ports.store.load(id).await;
+        loaded.expect("the store answers")
     }
 
     /// What is wrong with any task, and with the objects of its outputs, as `fsck` finds it.
@@ -278,14 +285,14 @@ impl Rows {
         wrong
     }
 
-    /// All tasks, the newest first.
+    /// All tasks, the newest first, without those that retention deletes meanwhile.
     ///
     /// # Panics
     /// When they cannot be read.
     pub async fn tasks(&self) -> Vec<Known> {
         let mut found: Vec<Known> = Vec::new();
+        let mut before = None;
         loop {
-            let before = found.last().map(|known| known.record.task.id);
             let query = TaskQuery {
                 before,
                 limit: 200,
@@ -302,7 +309,8 @@ impl Rows {
                 return found;
             }
             for line in page {
-                found.push(self.task(line.task).await);
+                before = Some(line.task);
+                found.extend(self.known(line.task).await);
             }
         }
     }

@@ -42,7 +42,7 @@ pub(crate) fn of_cluster(arguments: &[&str]) -> Result<(), String> {
     command::run(run.arg("--nats-cluster").args(arguments))
 }
 
-/// Further arguments go to the run: `--seed`, `--minutes`, `--clients`, `--program`.
+/// Further arguments go to the run: `--seed`, `--minutes`, `--clients`, `--program`, `--soak`, `--samples`.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let program = build(&["counterstep", "chaos"])?.join("chaos");
     if !crate::machine::is_root() {

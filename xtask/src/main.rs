@@ -31,8 +31,9 @@ const USAGE: &str = "\
 cargo xtask test [FILTER]   run the tests, all or those with FILTER in their names; the last line starts with
                             `N passed, N failed`
 cargo xtask tidy            check the rules of the house that no compiler checks
-cargo xtask chaos [--seed N] [--minutes N] [--clients N] [--program PATH]
-                            run tasks on real servers while faults strike, then check every promise on every task
+cargo xtask chaos [--seed N] [--minutes N] [--clients N] [--program PATH] [--soak [--samples FOLDER]]
+                            run tasks on real servers while faults strike, then check every promise on every task, and the
+                            history of its reads; --soak: an hour of steady load and few faults, and what must not grow with it
 cargo xtask failover [--case NAME] [--clients N] [--program PATH]
                             run tasks on a PostgreSQL whose standby takes its place, then check every promise on every task
 cargo xtask cluster [--seed N] [--minutes N] [--clients N] [--program PATH]

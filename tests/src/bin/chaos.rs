@@ -15,12 +15,18 @@ struct Arguments {
     /// Seed of the faults and of the load.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Minutes for which faults strike.
-    #[arg(long, default_value_t = 10)]
-    minutes: u64,
-    /// Clients, each with one task in flight.
-    #[arg(long, default_value_t = 16)]
-    clients: u64,
+    /// Minutes for which faults strike: 10, or 60 of a soak.
+    #[arg(long)]
+    minutes: Option<u64>,
+    /// Clients, each with one task in flight: 16, or 4 of a soak.
+    #[arg(long)]
+    clients: Option<u64>,
+    /// Look whether memory, descriptors, rows and files grow, while ended tasks are deleted and faults are few.
+    #[arg(long, conflicts_with = "nats_cluster")]
+    soak: bool,
+    /// Folder for the samples of a soak, `soak.csv` and `soak.svg`; `target/soak` without it.
+    #[arg(long, requires = "soak")]
+    samples: Option<PathBuf>,
     /// Mounted file system of at least 2 GiB that the run may fill. Without it the disk is never
     /// full.
     #[arg(long)]
@@ -41,24 +47,33 @@ async fn main() -> ExitCode {
     if let Some(path) = arguments.program {
         program::choose(path);
     }
+    let (strikes, minutes, clients) = match (arguments.nats_cluster, arguments.soak) {
+        (true, _) => (Strikes::NatsCluster(OF_NATS_CLUSTER), 10, 16),
+        (false, true) => (Strikes::Soak, 60, 4),
+        (false, false) => (Strikes::All, 10, 16),
+    };
+    let minutes = arguments.minutes.unwrap_or(minutes);
+    let samples = arguments.samples;
     let options = Options {
         seed: arguments.seed,
-        length: Duration::from_secs(arguments.minutes * 60),
-        clients: arguments.clients,
+        length: Duration::from_secs(minutes * 60),
+        clients: arguments.clients.unwrap_or(clients),
         disk: arguments.disk,
-        strikes: if arguments.nats_cluster {
-            Strikes::NatsCluster(OF_NATS_CLUSTER)
-        } else {
-            Strikes::All
-        },
-        old_reads: false,
+        strikes,
+        left_behind: None,
+        samples: arguments
+            .soak
+            .then(|| samples.unwrap_or_else(|| program::target_folder().join("soak"))),
     };
     println!(
-        "chaos: seed {}, {} minutes, {} clients",
-        options.seed, arguments.minutes, options.clients
+        "chaos: seed {}, {minutes} minutes, {} clients",
+        options.seed, options.clients
     );
     let report = run(&options).await;
     println!("{report}");
+    if let Some(folder) = &options.samples {
+        println!("samples: soak.csv and soak.svg in {}", folder.display());
+    }
     match (report.anomalies.is_empty(), report.void.is_empty()) {
         (true, true) => ExitCode::SUCCESS,
         (false, _) => ExitCode::from(1),

@@ -1,16 +1,20 @@
 //! The clients of a chaos run: each has one task in flight, keeps its idempotency key until it has
-//! an answer, and reads the task's end. Reads no rows, and does not judge what the states contradict.
+//! an answer, reads the task all the while, and its end. Each call is noted with its times. Reads no
+//! rows, and does not judge what the states contradict.
 
 use super::Options;
 use super::faults::FullUntil;
 use super::fleet::Fleet;
-use super::judged::{Cancel, Submitted};
+use super::history::{Asked, Call, Got, Shown};
+use super::judged::{Cancel, Submitted, Unfit};
+use super::soak::BETWEEN_TASKS;
+use super::strikes::Strikes;
 use crate::api::{Answer, Api};
 use crate::archive;
 use crate::sample::{Chance, Sample};
-use counterstep_contracts::http::{Accepted, TaskView};
+use counterstep_contracts::http::{Accepted, CancelAnswer, TaskView};
 use counterstep_contracts::{Problem, ProblemCode, TaskId, TaskStatus};
-use reqwest::{Method, StatusCode};
+use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,27 +29,45 @@ const LIMIT: Duration = Duration::from_secs(240);
 const MOST_OF_ONE_ADDRESS: u64 = 100;
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// All readers together read this often on average.
+const READS_A_SECOND: u64 = 60;
+
+/// What clients have submitted.
+#[derive(Debug, Default)]
+pub(super) struct Load {
+    pub(super) submitted: Vec<Submitted>,
+    /// Submissions that no API may accept.
+    pub(super) unfit: Vec<Unfit>,
+}
+
 pub(super) struct Clients {
     over: Arc<AtomicBool>,
     /// How many submissions each API has accepted.
     accepted: Arc<[AtomicU64]>,
-    running: Vec<JoinHandle<Vec<Submitted>>>,
+    running: Vec<JoinHandle<Load>>,
 }
 
 impl Clients {
     pub(super) fn start(fleet: &Fleet, options: &Options, full_until: &FullUntil) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let accepted: Arc<[AtomicU64]> = fleet.apis.iter().map(|_| AtomicU64::new(0)).collect();
+        let began = Instant::now();
         let running = (0..options.clients)
             .map(|number| {
                 let client = Client {
                     apis: fleet.apis.clone(),
                     full_until: full_until.clone(),
                     accepted: accepted.clone(),
-                    old_reads: options.old_reads,
+                    old_reads: options.left_behind.is_some(),
                     is_crowd: options.clients > MOST_OF_ONE_ADDRESS,
                     chance: Chance::new(options.seed.wrapping_mul(1_000).wrapping_add(number)),
                     name: format!("{}-{number}", options.seed),
+                    began,
+                    between_reads: Duration::from_millis(1_000 * options.clients / READS_A_SECOND),
+                    between_tasks: match options.strikes {
+                        Strikes::Soak => BETWEEN_TASKS,
+                        Strikes::All | Strikes::NatsCluster(_) => Duration::ZERO,
+                    },
                 };
                 tokio::spawn(client.run(over.clone()))
             })
@@ -64,12 +86,15 @@ impl Clients {
     }
 
     /// Lets each client finish the task that it has.
-    pub(super) async fn stop(self) -> Vec<Submitted> {
+    pub(super) async fn stop(self) -> Load {
         self.over.store(true, Ordering::Relaxed);
-        let mut all = Vec::new();
+        let mut all = Load::default();
         for client in self.running {
             match client.await {
-                Ok(submitted) => all.extend(submitted),
+                Ok(load) => {
+                    all.submitted.extend(load.submitted);
+                    all.unfit.extend(load.unfit);
+                }
                 Err(error) => panic!("a client ended: {error}"),
             }
         }
@@ -106,14 +131,21 @@ struct Client {
     is_crowd: bool,
     chance: Chance,
     name: String,
+    /// Begin of the run.
+    began: Instant,
+    /// Mean time between two reads of its task.
+    between_reads: Duration,
+    /// At least, between the begins of two tasks.
+    between_tasks: Duration,
 }
 
 impl Client {
-    async fn run(mut self, over: Arc<AtomicBool>) -> Vec<Submitted> {
-        let mut all = Vec::new();
+    async fn run(mut self, over: Arc<AtomicBool>) -> Load {
+        let mut all = Load::default();
         let mut number = 0;
         while !over.load(Ordering::Relaxed) {
             number += 1;
+            let next = tokio::time::Instant::now() + self.between_tasks;
             let key = format!("{}-{number}", self.name);
             let seed = self.chance.bits();
             let submitted = match self.chance.within(0, 10) {
@@ -122,7 +154,12 @@ impl Client {
                 7 | 8 => self.order(&key, false).await,
                 _ => self.order(&key, true).await,
             };
-            all.push(submitted);
+            all.submitted.push(submitted);
+            if self.chance.within(0, 10) == 0 {
+                all.unfit.push(self.unfit(format!("{key}-unfit")).await);
+            }
+            // Not a wait for anything: it is the pace of the load.
+            tokio::time::sleep_until(next).await;
         }
         all
     }
@@ -140,8 +177,7 @@ impl Client {
     async fn archive(&mut self, key: &str, seed: u64, cancels: bool) -> Submitted {
         let samples = Sample::pair(seed, SIZE);
         let mut submitted = self.accepted(key, &Request::Archive(&samples)).await;
-        submitted.cancel = self.cancel(submitted.task, cancels).await;
-        self.at_rest(&mut submitted).await;
+        self.follow(&mut submitted, cancels).await;
         if submitted.status == Some(TaskStatus::Completed) {
             self.read(&mut submitted, &samples).await;
         }
@@ -153,18 +189,56 @@ impl Client {
         let body =
             json!({"account": "anna", "item": "lamp", "quantity": 1, "amount_cents": amount});
         let mut submitted = self.accepted(key, &Request::Order(body)).await;
-        submitted.cancel = self.cancel(submitted.task, cancels).await;
-        self.at_rest(&mut submitted).await;
+        self.follow(&mut submitted, cancels).await;
         submitted
+    }
+
+    /// Until the task is at rest, with a reader beside, and a look at what is answered then.
+    async fn follow(&mut self, submitted: &mut Submitted, cancels: bool) {
+        let reader = self.reader(submitted.task);
+        if cancels {
+            submitted.cancel = self.cancel(submitted).await;
+        }
+        self.at_rest(submitted).await;
+        submitted.calls.extend(reader.stop().await);
+        if submitted.status.is_some() {
+            self.after_rest(submitted).await;
+        }
+        submitted.calls.sort_by_key(|call| call.began);
+    }
+
+    /// A request that is not whole: no API may accept it.
+    async fn unfit(&mut self, key: String) -> Unfit {
+        let at = self.pick();
+        let request = self.apis[at]
+            .request(Method::POST, "/api/tasks/place-order")
+            .header("idempotency-key", &key)
+            .json(&json!({"account": "anna"}));
+        let sent = Instant::now();
+        let got = outcome_of(request).await;
+        let call = self.call(sent, at, Asked::Submit, got);
+        Unfit { key, call }
+    }
+
+    fn call(&self, sent: Instant, api: usize, asked: Asked, got: Got) -> Call {
+        Call {
+            began: sent.duration_since(self.began),
+            ended: self.began.elapsed(),
+            api,
+            asked,
+            got,
+        }
     }
 
     /// Sends the same submission until it is accepted.
     async fn accepted(&mut self, key: &str, request: &Request<'_>) -> Submitted {
         let began = Instant::now();
-        let mut anomalies = Vec::new();
+        let (mut anomalies, mut calls) = (Vec::new(), Vec::new());
         loop {
             let (sent, at) = (Instant::now(), self.pick());
-            match request.send(&self.apis[at], key).await {
+            let answer = request.send(&self.apis[at], key).await;
+            calls.push(self.call(sent, at, Asked::Submit, answered(&answer)));
+            match answer {
                 Ok(Answer::Accepted(Accepted { task_id, .. })) => {
                     self.accepted[at].fetch_add(1, Ordering::SeqCst);
                     let is_order = matches!(request, Request::Order(_));
@@ -176,6 +250,7 @@ impl Client {
                         status: None,
                         cancel: Cancel::NotAsked,
                         anomalies,
+                        calls,
                     };
                 }
                 Ok(Answer::Refused(status, _)) if status.is_server_error() => {
@@ -204,29 +279,80 @@ impl Client {
         }
     }
 
-    async fn cancel(&mut self, task: TaskId, cancels: bool) -> Cancel {
-        if !cancels {
-            return Cancel::NotAsked;
-        }
+    async fn cancel(&mut self, submitted: &mut Submitted) -> Cancel {
         // Not a wait for anything: it chooses the moment.
         tokio::time::sleep(Duration::from_millis(self.chance.within(0, 150))).await;
-        let Ok(answer) = self
-            .api()
-            .request(Method::DELETE, &format!("/api/tasks/{task}"))
-            .send()
-            .await
-        else {
-            return Cancel::Other;
+        match self.change(submitted, Asked::Cancel).await {
+            Got::Accepted(_) => Cancel::Accepted,
+            Got::Refused(ProblemCode::AlreadyCompleted) => Cancel::AlreadyCompleted,
+            Got::Refused(_) | Got::Open | Got::Shown(_) => Cancel::Other,
+        }
+    }
+
+    /// Asks for a change of a task.
+    async fn change(&mut self, submitted: &mut Submitted, asked: Asked) -> Got {
+        let at = self.pick();
+        let path = format!("/api/tasks/{}", submitted.task);
+        let api = &self.apis[at];
+        let request = match asked {
+            Asked::Cancel => api.request(Method::DELETE, &path),
+            _ => api
+                .request(Method::POST, &format!("{path}/retry"))
+                .json(&json!({"note": "a client of the chaos run"})),
         };
-        let status = answer.status();
-        match (status, answer.json::<Problem>().await) {
-            (StatusCode::ACCEPTED | StatusCode::OK, _) => Cancel::Accepted,
-            (StatusCode::CONFLICT, Ok(problem))
-                if problem.code == ProblemCode::AlreadyCompleted =>
-            {
-                Cancel::AlreadyCompleted
+        let sent = Instant::now();
+        let got = outcome_of(request).await;
+        submitted
+            .calls
+            .push(self.call(sent, at, asked, got.clone()));
+        got
+    }
+
+    /// What a task at rest does not take, and a look at it through each API.
+    async fn after_rest(&mut self, submitted: &mut Submitted) {
+        match self.chance.within(0, 4) {
+            0 => _ = self.change(submitted, Asked::Cancel).await,
+            1 => _ = self.change(submitted, Asked::Retry).await,
+            _ => {}
+        }
+        let path = format!("/api/tasks/{}", submitted.task);
+        for at in 0..self.apis.len() {
+            let sent = Instant::now();
+            let got = look(&self.apis[at], &path).await;
+            submitted.calls.push(self.call(sent, at, Asked::Read, got));
+        }
+    }
+
+    /// Reads a task now and then, through one API or another, until it is stopped.
+    fn reader(&mut self, task: TaskId) -> Reader {
+        let over = Arc::new(AtomicBool::new(false));
+        let (apis, began) = (self.apis.clone(), self.began);
+        let mut chance = Chance::new(self.chance.bits());
+        let most = 2 * u64::try_from(self.between_reads.as_millis()).expect("a short time") + 1;
+        let is_over = over.clone();
+        let read = async move {
+            let path = format!("/api/tasks/{task}");
+            let mut calls = Vec::new();
+            while !is_over.load(Ordering::Relaxed) {
+                let at =
+                    usize::try_from(chance.within(0, apis.len() as u64)).expect("a small number");
+                let sent = began.elapsed();
+                let got = look(&apis[at], &path).await;
+                calls.push(Call {
+                    began: sent,
+                    ended: began.elapsed(),
+                    api: at,
+                    asked: Asked::Read,
+                    got,
+                });
+                // Not a wait for anything: it chooses the moment.
+                tokio::time::sleep(Duration::from_millis(chance.within(0, most))).await;
             }
-            _ => Cancel::Other,
+            calls
+        };
+        Reader {
+            over,
+            running: tokio::spawn(read),
         }
     }
 
@@ -234,21 +360,17 @@ impl Client {
         let began = Instant::now();
         let path = format!("/api/tasks/{}?wait=5s", submitted.task);
         let status = loop {
-            let answer = self.api().request(Method::GET, &path).send().await;
-            match answer {
-                Ok(answer) if answer.status() == StatusCode::NOT_FOUND && !self.old_reads => {
-                    submitted
-                        .anomalies
-                        .push("an accepted task is unknown".to_owned());
-                    return;
-                }
-                Ok(answer) if answer.status().is_success() => {
-                    let view = answer.json::<TaskView>().await;
-                    if let Some(view) = view.ok().filter(|view| view.status.is_at_rest()) {
-                        break view.status;
-                    }
-                }
-                Ok(_) | Err(_) => tokio::time::sleep(PAUSE).await,
+            let (sent, at) = (Instant::now(), self.pick());
+            let got = look(&self.apis[at], &path).await;
+            submitted
+                .calls
+                .push(self.call(sent, at, Asked::Read, got.clone()));
+            match got {
+                // What it contradicts is in its history.
+                Got::Refused(ProblemCode::NoSuchTask) if !self.old_reads => return,
+                Got::Shown(shown) if shown.status.is_at_rest() => break shown.status,
+                Got::Shown(_) => {}
+                _ => tokio::time::sleep(PAUSE).await,
             }
             if began.elapsed() > LIMIT {
                 submitted
@@ -281,6 +403,63 @@ impl Client {
         submitted
             .anomalies
             .push("its archive cannot be read".to_owned());
+    }
+}
+
+/// Reads a task beside its client.
+struct Reader {
+    over: Arc<AtomicBool>,
+    running: JoinHandle<Vec<Call>>,
+}
+
+impl Reader {
+    async fn stop(self) -> Vec<Call> {
+        self.over.store(true, Ordering::Relaxed);
+        self.running.await.expect("a reader ends")
+    }
+}
+
+/// What a read of a task shows.
+async fn look(api: &Api, path: &str) -> Got {
+    let Ok(answer) = api.request(Method::GET, path).send().await else {
+        return Got::Open;
+    };
+    if !answer.status().is_success() {
+        return refusal(answer).await;
+    }
+    let view = answer.json::<TaskView>().await;
+    view.map_or(Got::Open, |view| Got::Shown(Shown::from(&view)))
+}
+
+/// What becomes of a change.
+async fn outcome_of(request: RequestBuilder) -> Got {
+    match request.send().await {
+        Ok(answer) if answer.status().is_success() => {
+            let answer = answer.json::<CancelAnswer>().await;
+            Got::Accepted(answer.ok().map(|answer| answer.status))
+        }
+        Ok(answer) => refusal(answer).await,
+        Err(_) => Got::Open,
+    }
+}
+
+/// A refusal for good; with a status of 500 and more it is open what was done.
+async fn refusal(answer: reqwest::Response) -> Got {
+    let status = answer.status();
+    let problem = answer.json::<Problem>().await;
+    match problem {
+        Ok(problem) if status.is_client_error() => Got::Refused(problem.code),
+        Ok(_) | Err(_) => Got::Open,
+    }
+}
+
+fn answered(answer: &reqwest::Result<Answer>) -> Got {
+    match answer {
+        Ok(Answer::Accepted(Accepted { status, .. })) => Got::Accepted(Some(*status)),
+        Ok(Answer::Refused(status, problem)) if status.is_client_error() => {
+            Got::Refused(problem.code)
+        }
+        Ok(Answer::Refused(..)) | Err(_) => Got::Open,
     }
 }
 

@@ -4,6 +4,7 @@
 use super::clients::Clients;
 use super::faults::{Faults, FullUntil};
 use super::fleet::{Fleet, TIMES_BEFORE_SETTINGS};
+use super::history::Excepted;
 use super::{Options, Report, Strikes, verdict};
 use crate::cluster::Cluster;
 use crate::process::Process;
@@ -167,14 +168,16 @@ impl Stage {
                     .replace(&format!(":{ours}/"), &format!(":{both}/"))
             }
         };
-        let fleet = Fleet::behind(cluster, proxy, &[floating, address.clone()]).await;
+        let addresses = [floating, address.clone()];
+        let fleet = Fleet::behind(cluster, proxy, &addresses, Strikes::All).await;
         let options = Options {
             seed: 1,
             length: Duration::ZERO,
             clients: count,
             disk: None,
-            old_reads: case == Case::BothLive,
+            left_behind: left_behind(case),
             strikes: Strikes::All,
+            samples: None,
         };
         let clients = Clients::start(&fleet, &options, &FullUntil::default());
         Self {
@@ -295,7 +298,7 @@ impl Stage {
     }
 
     async fn verdict(self, case: Case) -> Outcome {
-        let submitted = self.clients.stop().await;
+        let load = self.clients.stop().await;
         let mut outcome = self.outcome;
         let mut faults = Faults::new(Strikes::All, None);
         faults.struck.insert(case.name(), 1);
@@ -307,8 +310,9 @@ impl Stage {
             .iter()
             .map(|it| it.record.task.id)
             .collect();
-        outcome.acknowledged = submitted.len();
-        outcome.lost = submitted
+        outcome.acknowledged = load.submitted.len();
+        outcome.lost = load
+            .submitted
             .iter()
             .filter(|it| !known.contains(&it.task))
             .count();
@@ -320,9 +324,18 @@ impl Stage {
             }
             return outcome;
         }
-        outcome.report = verdict::of(self.fleet, faults, submitted, Strikes::All).await;
+        let excepted = Excepted {
+            left_behind: left_behind(case),
+            ..Excepted::default()
+        };
+        outcome.report = verdict::of(self.fleet, faults, load, (Strikes::All, excepted)).await;
         outcome
     }
+}
+
+/// The API process that still uses the old primary when the standby was promoted: the second one has the other address.
+fn left_behind(case: Case) -> Option<usize> {
+    (case == Case::BothLive).then_some(1)
 }
 
 /// Waits until commits of a server wait for its standby.

@@ -196,7 +196,7 @@ impl Faults {
         if self.deck.is_empty() {
             match self.strikes {
                 Strikes::NatsCluster(kinds) => self.deck.extend(kinds),
-                Strikes::All => {
+                Strikes::All | Strikes::Soak => {
                     self.deck.extend(ALWAYS);
                     self.deck
                         .extend(Fleet::can_shift_clocks().then_some(WRONG_CLOCK));
@@ -210,7 +210,7 @@ impl Faults {
 
     /// Kinds that this machine does not allow.
     pub(super) fn left_out(&self) -> Vec<&'static str> {
-        if self.strikes != Strikes::All {
+        if let Strikes::NatsCluster(_) = self.strikes {
             return Vec::new();
         }
         let clock = (!Fleet::can_shift_clocks()).then_some(WRONG_CLOCK);
@@ -237,7 +237,7 @@ impl Faults {
                 self.shifted += u32::from(fleet.has_wrong_clock(at));
             }
             STOP_WORKER => {
-                let at = fleet.pick(Role::is_worker, chance);
+                let at = fleet.pick_to_end(Role::is_worker, chance);
                 let mut worker = fleet.take(at);
                 worker.signal(Signal::Terminate);
                 let status = worker.ended();
@@ -425,7 +425,7 @@ async fn within(limit: Duration, mut is_true: impl FnMut() -> bool) -> bool {
 
 /// Kills one of a role and starts it again. Returns which.
 fn replace(fleet: &mut Fleet, of: fn(Role) -> bool, chance: &mut Chance, skew: i64) -> usize {
-    let at = fleet.pick(of, chance);
+    let at = fleet.pick_to_end(of, chance);
     fleet.take(at).kill();
     fleet.begin_again(at, skew);
     at

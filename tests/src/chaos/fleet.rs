@@ -1,6 +1,7 @@
 //! The processes of a chaos run and the servers behind them. Owns how a process is started again
 //! after a fault; must not decide when one strikes.
 
+use super::soak::{self, Pids};
 use super::strikes::Strikes;
 use crate::api::Api;
 use crate::cluster::Cluster;
@@ -54,12 +55,22 @@ impl Role {
     pub(super) fn is_reconciler(self) -> bool {
         self == Self::Reconciler
     }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Api(_) => "api",
+            Self::Worker => "worker",
+            Self::Reconciler => "reconciler",
+        }
+    }
 }
 
 /// A running process; `None` only while it is replaced.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) role: Role,
+    /// Among those of its role, from 1.
+    number: usize,
     /// Where it reaches the database.
     address: String,
     pub(super) process: Option<Process>,
@@ -73,6 +84,8 @@ pub(super) struct Fleet {
     pub(super) services: Services,
     pub(super) members: Vec<Member>,
     pub(super) apis: Vec<Api>,
+    pub(super) pids: Pids,
+    strikes: Strikes,
 }
 
 impl Fleet {
@@ -83,11 +96,16 @@ impl Fleet {
         }
         let proxy = Proxy::to(cluster.servers.postgres.port());
         let address = proxy.url(&cluster.database);
-        Self::behind(cluster, proxy, &[address]).await
+        Self::behind(cluster, proxy, &[address], strikes).await
     }
 
     /// On a cluster whose database is reached at these addresses, by the members of a role in turn.
-    pub(super) async fn behind(mut cluster: Cluster, proxy: Proxy, addresses: &[String]) -> Self {
+    pub(super) async fn behind(
+        mut cluster: Cluster,
+        proxy: Proxy,
+        addresses: &[String],
+        strikes: Strikes,
+    ) -> Self {
         let services = Services::start().await;
         let service = |name: &str| {
             format!(
@@ -96,7 +114,9 @@ impl Fleet {
                 services.token_file()
             )
         };
-        let settings: String = ["inventory", "bank", "shipping"].map(service).concat();
+        let of_soak = (strikes == Strikes::Soak).then(soak::settings);
+        let of_services = ["inventory", "bank", "shipping"].map(service).concat();
+        let settings = of_soak.unwrap_or_default() + &of_services;
         std::fs::write(cluster.place.path().join("settings.toml"), settings)
             .expect("the settings are written");
         cluster.database = proxy.url(&cluster.database);
@@ -115,6 +135,8 @@ impl Fleet {
             services,
             members: Vec::new(),
             apis: Vec::new(),
+            pids: Pids::default(),
+            strikes,
         };
         for role in roles {
             fleet.add(role, addresses);
@@ -128,19 +150,21 @@ impl Fleet {
         let kind = std::mem::discriminant(&role);
         let members = self.members.iter();
         let alike = members.filter(|it| std::mem::discriminant(&it.role) == kind);
-        let address = addresses[alike.count() % addresses.len()].clone();
-        let process = Some(self.begin(role, &address, 0));
+        let alike = alike.count();
+        let address = addresses[alike % addresses.len()].clone();
+        let process = Some(self.begin((role, alike + 1), &address, 0));
         if let Role::Api(port) = role {
             self.apis.push(Api::at(&format!("127.0.0.1:{port}")));
         }
         self.members.push(Member {
             role,
+            number: alike + 1,
             address,
             process,
         });
     }
 
-    fn begin(&self, role: Role, address: &str, skew: i64) -> Process {
+    fn begin(&self, (role, number): (Role, usize), address: &str, skew: i64) -> Process {
         let variables = if skew == 0 {
             Vec::new()
         } else {
@@ -175,13 +199,20 @@ impl Fleet {
         process.says("that it has started", |log| {
             log.contains(said).then_some(())
         });
+        let name = format!("{} {number}", role.name());
+        self.pids.lock().insert(name, process.id());
         process
     }
 
     /// Starts a member again, with a clock that is wrong by `skew` seconds.
     pub(super) fn begin_again(&mut self, at: usize, skew: i64) {
-        let Member { role, address, .. } = &self.members[at];
-        let process = self.begin(*role, address, skew);
+        let Member {
+            role,
+            number,
+            address,
+            ..
+        } = &self.members[at];
+        let process = self.begin((*role, *number), address, skew);
         self.members[at].process = Some(process);
     }
 
@@ -195,9 +226,18 @@ impl Fleet {
 
     /// One of the members of a role.
     pub(super) fn pick(&self, of: fn(Role) -> bool, chance: &mut Chance) -> usize {
-        let fitting: Vec<usize> = (0..self.members.len())
-            .filter(|at| of(self.members[*at].role))
-            .collect();
+        self.pick_of(|member| of(member.role), chance)
+    }
+
+    /// One of those whose process may end.
+    pub(super) fn pick_to_end(&self, of: fn(Role) -> bool, chance: &mut Chance) -> usize {
+        let may_end = |it: &Member| it.number > 1 || self.strikes != Strikes::Soak;
+        self.pick_of(|member| of(member.role) && may_end(member), chance)
+    }
+
+    fn pick_of(&self, fits: impl Fn(&Member) -> bool, chance: &mut Chance) -> usize {
+        let members = 0..self.members.len();
+        let fitting: Vec<usize> = members.filter(|at| fits(&self.members[*at])).collect();
         fitting[usize::try_from(chance.within(0, fitting.len() as u64)).expect("a small number")]
     }
 

@@ -1,6 +1,7 @@
 //! What contradicts a promise in what a chaos run has left behind, by the numbers of
 //! `docs/invariants.md`. Asks no process and no store, so that tests can hand it a broken run.
 
+use super::history::{self, Call, Excepted, Got, Journal};
 use crate::rows::Known;
 use counterstep_contracts::{TaskId, TaskStatus, Tenant};
 use counterstep_testkit::invariants;
@@ -21,6 +22,16 @@ pub(super) struct Submitted {
     pub(super) cancel: Cancel,
     /// What contradicts what the client was promised, apart from the states.
     pub(super) anomalies: Vec<String>,
+    /// All its calls about the task, in the order of their begin.
+    pub(super) calls: Vec<Call>,
+}
+
+/// A submission that no API may accept.
+#[derive(Debug, Clone)]
+pub(super) struct Unfit {
+    /// The idempotency key under which it was sent, as no other one was.
+    pub(super) key: String,
+    pub(super) call: Call,
 }
 
 /// What a cancel was answered.
@@ -41,12 +52,23 @@ pub(super) const LONGEST_ON_THE_WAY: Duration = Duration::from_secs(120);
 pub(super) struct Left<'a> {
     pub(super) known: &'a [Known],
     pub(super) submitted: &'a [Submitted],
+    pub(super) unfit: &'a [Unfit],
     /// What the services' ledger says against orders.
     pub(super) unsettled: &'a BTreeMap<TaskId, String>,
     /// Age of the oldest event that is not published.
     pub(super) oldest_unpublished: Option<Duration>,
     /// Time within which a dispatched task is claimed.
     pub(super) longest_wait: Duration,
+    /// What the docs except from the rules of histories.
+    pub(super) excepted: Excepted,
+}
+
+impl Left<'_> {
+    /// Whether retention may have deleted its rows: its client has seen it end.
+    fn is_deleted(&self, submitted: &Submitted) -> bool {
+        let ended = submitted.status.is_some_and(TaskStatus::is_terminal);
+        ended && self.excepted.deleted_after.is_some()
+    }
 }
 
 pub(super) fn anomalies(left: &Left<'_>) -> Vec<String> {
@@ -67,17 +89,37 @@ pub(super) fn anomalies(left: &Left<'_>) -> Vec<String> {
     for submitted in left.submitted {
         let id = submitted.task;
         let mut found = submitted.anomalies.clone();
-        match rows.remove(&id) {
+        let row = rows.remove(&id);
+        let (journal, calls) = (row.map(Journal::from), &submitted.calls);
+        let against = history::contradictions(calls, journal.as_ref(), left.excepted);
+        found.extend(against.iter().map(|text| format!("history: {text}")));
+        match row {
             Some(known) => found.extend(of_client(submitted, known)),
+            None if left.is_deleted(submitted) => {}
             None => found.push("12: accepted twice, or it has no rows".to_owned()),
         }
         let ledger = left.unsettled.get(&id);
         found.extend(ledger.map(|text| format!("16: {text}")));
         anomalies.extend(found.iter().map(|text| format!("task {id}: {text}")));
     }
+    for (id, known) in rows {
+        let key = known.record.task.client_key.as_ref();
+        let unfit = left.unfit.iter().find(|unfit| Some(&unfit.key) == key);
+        anomalies.push(match unfit {
+            Some(Unfit { call, .. }) => {
+                format!("task {id}: history: made by a submission that was refused\n      {call}")
+            }
+            None => format!("task {id}: 12: no client was given it"),
+        });
+    }
+    let accepted = |unfit: &&Unfit| matches!(unfit.call.got, Got::Accepted(_));
     anomalies.extend(
-        rows.keys()
-            .map(|id| format!("task {id}: 12: no client was given it")),
+        left.unfit
+            .iter()
+            .filter(accepted)
+            .map(|Unfit { key, call }| {
+                format!("key {key}: a submission that is not whole was accepted\n      {call}")
+            }),
     );
     anomalies
 }
@@ -147,8 +189,9 @@ fn of_client(submitted: &Submitted, known: &Known) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::history::{Asked, Shown};
     use super::*;
-    use counterstep_contracts::AuditSeq;
+    use counterstep_contracts::{AuditSeq, ProblemCode};
     use counterstep_testkit::{Harness, two_files};
 
     /// What a run of three tasks has left behind: two have completed, and one has failed.
@@ -156,8 +199,10 @@ mod tests {
     struct Run {
         known: Vec<Known>,
         submitted: Vec<Submitted>,
+        unfit: Vec<Unfit>,
         unsettled: BTreeMap<TaskId, String>,
         oldest_unpublished: Option<Duration>,
+        excepted: Excepted,
     }
 
     impl Run {
@@ -171,7 +216,15 @@ mod tests {
                 }
                 let task = harness.submit(two_files().key(&key)).await;
                 let status = task.run_to_rest().await;
+                let record = task.record().await;
+                let shown = Shown {
+                    revision: record.task.rev.0,
+                    status,
+                    cancel_requested: false,
+                    steps: record.steps.iter().map(|step| step.status).collect(),
+                };
                 submitted.push(Submitted {
+                    calls: vec![call(Asked::Read, Got::Shown(shown))],
                     task: task.id,
                     key,
                     is_order: false,
@@ -181,16 +234,23 @@ mod tests {
                     anomalies: Vec::new(),
                 });
                 known.push(Known {
-                    record: task.record().await,
+                    record,
                     history: task.history().await,
                     found_by_fsck: Vec::new(),
                 });
             }
+            let refused = Got::Refused(ProblemCode::InvalidRequest);
+            let unfit = Unfit {
+                key: "key-unfit".to_owned(),
+                call: call(Asked::Submit, refused),
+            };
             Self {
                 known,
                 submitted,
+                unfit: vec![unfit],
                 unsettled: BTreeMap::new(),
                 oldest_unpublished: Some(LONGEST_ON_THE_WAY),
+                excepted: Excepted::default(),
             }
         }
 
@@ -199,9 +259,11 @@ mod tests {
             let found = anomalies(&Left {
                 known: &self.known,
                 submitted: &self.submitted,
+                unfit: &self.unfit,
                 unsettled: &self.unsettled,
                 oldest_unpublished: self.oldest_unpublished,
                 longest_wait: LONGEST_ON_THE_WAY,
+                excepted: self.excepted,
             });
             let number = |it: &String| it.split(": ").nth(1).unwrap_or_default().to_owned();
             let mut numbers: Vec<_> = found.iter().map(number).collect();
@@ -211,10 +273,31 @@ mod tests {
         }
     }
 
+    fn call(asked: Asked, got: Got) -> Call {
+        Call {
+            began: Duration::ZERO,
+            ended: Duration::from_millis(1),
+            api: 0,
+            asked,
+            got,
+        }
+    }
+
     type Break = fn(&mut Run);
 
     /// What breaks a promise: its number, what happened, and how.
-    const BREAKS: [(&str, &str, Break); 14] = [
+    const BREAKS: [(&str, &str, Break); 16] = [
+        ("history", "a read of what was not written", |run| {
+            let Got::Shown(shown) = &mut run.submitted[0].calls[0].got else {
+                panic!("a read");
+            };
+            shown.revision += 1;
+        }),
+        ("history", "a refused submission with a task", |run| {
+            let unfit = run.unfit[0].key.clone();
+            run.known[2].record.task.client_key = Some(unfit);
+            run.submitted.pop();
+        }),
         ("12", "a key with two tasks", |run| {
             let key = run.known[0].record.task.client_key.clone();
             run.known[1].record.task.client_key = key;
@@ -280,5 +363,15 @@ mod tests {
             spoil(&mut run);
             assert_eq!(run.numbers(), [number], "{what}");
         }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_task_that_ended_may_be_deleted_and_one_that_did_not_end_may_not() {
+        let mut run = Run::sound().await;
+        run.known.pop();
+        run.excepted.deleted_after = Some(Duration::ZERO);
+        assert_eq!(run.numbers(), [""; 0]);
+        run.submitted[2].status = None;
+        assert_eq!(run.numbers(), ["12"]);
     }
 }

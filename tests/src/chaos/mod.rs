@@ -8,7 +8,9 @@ mod clients;
 pub mod failover;
 mod faults;
 mod fleet;
+mod history;
 mod judged;
+mod soak;
 mod strikes;
 mod verdict;
 
@@ -17,6 +19,9 @@ use clients::Clients;
 use faults::{Disk, Faults, FullUntil};
 pub use faults::{KILL_LEADER, OF_NATS_CLUSTER};
 use fleet::Fleet;
+pub use history::Compared;
+use history::Excepted;
+use soak::{ENDED_KEPT, Sampler};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 pub use strikes::Strikes;
@@ -35,8 +40,11 @@ pub struct Options {
     pub disk: Option<PathBuf>,
     /// Which faults strike.
     pub strikes: Strikes,
-    /// Some processes may read from a server that was left behind: a task that such a one does not know is asked for again.
-    pub old_reads: bool,
+    /// Number of an API process that may read from a server that was left behind: what it shows may be old, and a task that it
+    /// does not know is asked for again.
+    pub left_behind: Option<usize>,
+    /// Where the samples of a soak go.
+    pub samples: Option<PathBuf>,
 }
 
 /// What a run has shown.
@@ -52,6 +60,10 @@ pub struct Report {
     pub waits: Vec<Duration>,
     /// How long clients waited for the answer to a submission that was accepted, likewise.
     pub answers: Vec<Duration>,
+    /// How much of what clients saw was compared.
+    pub compared: Compared,
+    /// How memory, descriptors, rows and files of a soak went.
+    pub went: Vec<String>,
     /// What contradicts a promise. Empty: the run has found nothing.
     pub anomalies: Vec<String>,
     /// Kinds of faults without evidence. Not empty: the run proves nothing.
@@ -85,6 +97,21 @@ impl std::fmt::Display for Report {
                 )?;
             }
         }
+        let Compared {
+            tasks,
+            reads,
+            pairs,
+            accepted,
+            refused,
+        } = self.compared;
+        writeln!(
+            f,
+            "  histories of {tasks} tasks: {reads} reads, {pairs} pairs of them one after the other; {accepted} changes \
+             accepted, {refused} refused"
+        )?;
+        for series in &self.went {
+            writeln!(f, "  soak  {series}")?;
+        }
         for anomaly in &self.anomalies {
             writeln!(f, "  ANOMALY  {anomaly}")?;
         }
@@ -107,6 +134,7 @@ pub async fn run(options: &Options) -> Report {
     let clients = Clients::start(&fleet, options, &full_until);
     let disk = |folder| Disk::new(folder, full_until.clone());
     let mut faults = Faults::new(options.strikes, options.disk.clone().map(disk));
+    let sampler = (options.strikes == Strikes::Soak).then(|| Sampler::start(&fleet));
     let began = Instant::now();
     while began.elapsed() < options.length {
         // Not a wait for anything: it chooses the moment.
@@ -122,6 +150,22 @@ pub async fn run(options: &Options) -> Report {
     for kind in faults.left_out() {
         println!("left out: {kind}; this machine does not allow it");
     }
-    let submitted = clients.stop().await;
-    verdict::of(fleet, faults, submitted, options.strikes).await
+    // Before the load ends: without it everything shrinks.
+    let samples = sampler.map(Sampler::stop);
+    let load = clients.stop().await;
+    let excepted = Excepted {
+        left_behind: options.left_behind,
+        deleted_after: samples.is_some().then_some(ENDED_KEPT),
+    };
+    let mut report = verdict::of(fleet, faults, load, (options.strikes, excepted)).await;
+    if let Some(samples) = samples {
+        let (went, leaks) = samples.verdict();
+        report.went = went;
+        report.anomalies.extend(leaks);
+        if let Some(folder) = &options.samples {
+            let written = samples.write(folder);
+            written.unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        }
+    }
+    report
 }

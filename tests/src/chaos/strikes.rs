@@ -11,6 +11,9 @@ pub enum Strikes {
     All,
     /// These kinds, on three NATS servers that are one cluster.
     NatsCluster(&'static [&'static str]),
+    /// All kinds on one server of each kind, and never too many: what is looked at is what time does. The first process of each
+    /// role is never ended, since only one that goes on for long shows what it keeps.
+    Soak,
 }
 
 impl Strikes {
@@ -20,6 +23,7 @@ impl Strikes {
             Self::All => Duration::from_millis(chance.within(300, 3_000)),
             // A cluster needs as long and longer for another leader: its servers are killed as soon as they agree again.
             Self::NatsCluster(_) => Duration::from_secs(2),
+            Self::Soak => Duration::from_millis(chance.within(4_000, 14_000)),
         }
     }
 
@@ -27,7 +31,7 @@ impl Strikes {
     /// more than 5 seconds.
     pub(super) fn longest_wait(self) -> Duration {
         match self {
-            Self::All => LONGEST_ON_THE_WAY,
+            Self::All | Self::Soak => LONGEST_ON_THE_WAY,
             Self::NatsCluster(_) => Duration::from_secs(20),
         }
     }

@@ -2,9 +2,12 @@
 //! answers. Changes nothing; what contradicts a promise there is judged in `judged`.
 
 use super::Report;
+use super::clients::Load;
 use super::faults::Faults;
 use super::fleet::Fleet;
+use super::history::{self, Excepted};
 use super::judged::{self, Left, Submitted};
+use super::soak::KEY_KEPT;
 use super::strikes::Strikes;
 use crate::rows::{Known, Rows};
 use crate::wait::{LATER, until};
@@ -13,13 +16,18 @@ use counterstep_testkit::invariants;
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+/// Within this time retention has deleted all tasks, once none comes.
+const ALL_DELETED: Duration = KEY_KEPT.saturating_add(LATER);
 
 pub(super) async fn of(
     mut fleet: Fleet,
     faults: Faults,
-    submitted: Vec<Submitted>,
-    strikes: Strikes,
+    load: Load,
+    (strikes, excepted): (Strikes, Excepted),
 ) -> Report {
+    let Load { submitted, unfit } = load;
     let mut report = Report {
         faults: faults
             .struck
@@ -58,15 +66,29 @@ pub(super) async fn of(
             .or_default() += 1;
     }
     report.ended = ended.into_iter().collect();
+    for task in &submitted {
+        report.compared += history::compared(&task.calls);
+    }
+    report.compared.refused += unfit.len();
     let left = Left {
         known: &known,
         submitted: &submitted,
+        unfit: &unfit,
         unsettled: &unsettled(&fleet, &known, &submitted),
         oldest_unpublished: rows.oldest_unpublished().await,
         longest_wait: strikes.longest_wait(),
+        excepted,
     };
     report.anomalies.extend(judged::anomalies(&left));
-    let sweeping = tokio::spawn(async move { rows.assert_no_orphans().await });
+    let is_deleted = excepted.deleted_after.is_some();
+    let sweeping = tokio::spawn(async move {
+        if is_deleted {
+            // In the end of a soak nothing is left of any task, objects neither.
+            let none = || async { rows.tasks().await.is_empty().then_some(()) };
+            until("the end of all tasks by retention", ALL_DELETED, none).await;
+        }
+        rows.assert_no_orphans().await;
+    });
     if let Err(error) = sweeping.await {
         let text = error
             .try_into_panic()
@@ -113,12 +135,15 @@ fn lines_about(anomaly: &str, logs: &str) -> String {
         .collect()
 }
 
-/// What the services' ledger says against orders, whose rows say how they ended.
+/// What the services' ledger says against orders, whose rows say how they ended; or their clients, where the rows are deleted.
 fn unsettled(fleet: &Fleet, known: &[Known], submitted: &[Submitted]) -> BTreeMap<TaskId, String> {
     let orders = submitted.iter().filter(|task| task.is_order);
-    let rows = orders.filter_map(|task| known.iter().find(|it| it.record.task.id == task.task));
-    let against = |known: &Known| {
-        let (id, status) = (known.record.task.id, known.record.task.status);
+    let of_row = |id| known.iter().find(|it| it.record.task.id == id);
+    let ended = orders.filter_map(|task| {
+        let row = of_row(task.task).map(|known| known.record.task.status);
+        Some((task.task, row.or(task.status)?))
+    });
+    let against = |(id, status)| {
         let settled = catch_unwind(AssertUnwindSafe(|| {
             fleet
                 .services
@@ -126,7 +151,7 @@ fn unsettled(fleet: &Fleet, known: &[Known], submitted: &[Submitted]) -> BTreeMa
         }));
         Some((id, text_of(settled.err()?.as_ref())))
     };
-    rows.filter_map(against).collect()
+    ended.filter_map(against).collect()
 }
 
 /// What a panic says.

@@ -12,7 +12,8 @@ async fn a_short_run_strikes_and_finds_no_anomaly() {
         clients: 4,
         disk: None,
         strikes: Strikes::All,
-        old_reads: false,
+        left_behind: None,
+        samples: None,
     };
     let report = run(&options).await;
     assert!(
@@ -30,7 +31,8 @@ async fn no_task_is_lost_or_done_twice_when_servers_of_a_nats_cluster_fail() {
         clients: 4,
         disk: None,
         strikes: Strikes::NatsCluster(&[KILL_LEADER]),
-        old_reads: false,
+        left_behind: None,
+        samples: None,
     };
     let report = run(&options).await;
     println!("{report}");

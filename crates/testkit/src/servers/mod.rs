@@ -31,7 +31,7 @@ pub use azurite::Azurite;
 pub use nats::Nats;
 pub use nats_cluster::{NatsCluster, NatsStores};
 pub use pgbouncer::PgBouncer;
-pub use postgres::Postgres;
+pub use postgres::{Postgres, first_value};
 pub(crate) use postgres_clock::DatabaseClocks;
 pub use proxy::{Proxy, is_commit};
 pub use redis::Redis;

@@ -313,12 +313,15 @@ pub(super) fn succeed(mut command: Command) -> Result<(), String> {
 
 /// Runs statements over a connection of their own.
 pub(super) fn sql(url: &str, statements: &str) -> Result<(), String> {
-    ask(url, statements).map(drop)
+    first_value(url, statements).map(drop)
 }
 
-/// The same, and the first value that the server gives. On a thread of its own, since the caller
+/// The first value that a database answers with to statements without parameters. On a thread of its own, since the caller
 /// may be inside a runtime.
-pub(super) fn ask(url: &str, statements: &str) -> Result<Option<String>, String> {
+///
+/// # Errors
+/// What the server says, or that it does not answer.
+pub fn first_value(url: &str, statements: &str) -> Result<Option<String>, String> {
     let work = async {
         let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await?;
         let talk = async {

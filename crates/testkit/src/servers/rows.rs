@@ -1,7 +1,7 @@
 //! A database with many tasks in it, and how many rows were read there since.
 
 use super::Postgres;
-use super::postgres::ask;
+use super::postgres::first_value;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ impl Postgres {
     #[must_use]
     pub fn rows_read(&self, url: &str) -> i64 {
         let number = |query: &str| {
-            let answer = ask(url, query).unwrap_or_else(|error| panic!("{query}: {error}"));
+            let answer = first_value(url, query).unwrap_or_else(|error| panic!("{query}: {error}"));
             answer
                 .and_then(|text| text.parse::<i64>().ok())
                 .unwrap_or_else(|| panic!("{query}: no number"))

@@ -2,7 +2,7 @@
 //! it. Must not decide which of them a client reaches: that is the proxy's.
 
 use super::Postgres;
-use super::postgres::{FAST, PACKAGE, ask, sql, succeed};
+use super::postgres::{FAST, PACKAGE, first_value, sql, succeed};
 use super::process::{self, Account};
 use std::path::PathBuf;
 use std::process::Command;
@@ -73,7 +73,7 @@ impl Postgres {
     /// # Panics
     /// When it is none, or does not answer.
     pub fn promote(&self) {
-        let promoted = ask(&self.url(), "SELECT pg_promote(TRUE, 60)::text");
+        let promoted = first_value(&self.url(), "SELECT pg_promote(TRUE, 60)::text");
         assert_eq!(promoted, Ok(Some("true".to_owned())), "not promoted");
     }
 
@@ -148,7 +148,7 @@ impl Postgres {
     /// Waits until a query has a row.
     fn until(&self, query: &str) {
         let until = Instant::now() + LIMIT;
-        while !matches!(ask(&self.url(), query), Ok(Some(_))) {
+        while !matches!(first_value(&self.url(), query), Ok(Some(_))) {
             assert!(Instant::now() < until, "not within {LIMIT:?}: {query}");
             std::thread::sleep(PAUSE);
         }

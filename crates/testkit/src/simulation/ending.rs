@@ -33,12 +33,9 @@ pub(super) async fn check_all(
                 .fails(format!("6: task {task} cannot be read: {other:?}")),
         }
     }
-    let engine = processes.lock()[0]
-        .running
-        .as_ref()
-        .map(|running| running.engine.clone());
-    let Some(mut engine) = engine else { return };
-    engine.ports.store = world.store.clone();
+    let Some(engine) = engine_of(world, processes) else {
+        return;
+    };
     for broken in broken_of_all(&engine, &records).await {
         world.watch.fails(broken);
     }
@@ -74,6 +71,31 @@ pub(super) async fn check_all(
     for finally in finally {
         if let Err(what) = finally(&ended) {
             world.watch.fails(what);
+        }
+    }
+}
+
+/// The engine of a process, whose looks no fault meets.
+fn engine_of(world: &World, processes: &Processes) -> Option<Engine> {
+    let processes = processes.lock();
+    let mut engine = processes[0].running.as_ref()?.engine.clone();
+    engine.ports.store = world.store.clone();
+    Some(engine)
+}
+
+/// Of tasks that do not come to rest: permits that no execution uses are what they wait for.
+pub(super) async fn permits_are_used(world: &World, processes: &Processes) {
+    let Some(engine) = engine_of(world, processes) else {
+        return;
+    };
+    for limit in limits(&engine).await.unwrap_or_default() {
+        let (name, goes_on) = (&limit.name, world.executions.under(&limit.name));
+        let holders = limit.uses.iter().flat_map(|of| &of.holders);
+        let held: u32 = holders.map(|(_, held)| held).sum();
+        if held as usize > goes_on {
+            world.watch.fails(format!(
+                "limit: {held} permits of the limit `{name}` are held, and {goes_on} executions go on under it"
+            ));
         }
     }
 }

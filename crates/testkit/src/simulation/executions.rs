@@ -75,6 +75,11 @@ impl Executions {
         *limit = most.max(*limit);
     }
 
+    /// How many go on under a limit.
+    pub(super) fn under(&self, limit: &str) -> usize {
+        self.0.lock().of_limit(limit).count()
+    }
+
     pub(super) fn runs(&self, task: TaskId) -> bool {
         self.0.lock().running.values().any(|it| it.task == task)
     }

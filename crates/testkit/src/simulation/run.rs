@@ -2,7 +2,7 @@
 
 use super::choice::Choice;
 use super::clients::{Told, client};
-use super::ending::check_all;
+use super::ending::{check_all, permits_are_used};
 use super::executor::{self, Order};
 use super::faults::{FaultId, Strike, Trouble};
 use super::people::Operator;
@@ -174,7 +174,7 @@ async fn script(
         // Its end, whatever it was.
         let _ = client.await;
     }
-    if !rests(world).await {
+    if !rests(world, processes).await {
         return;
     }
     stays_at_rest(world, processes).await;
@@ -354,7 +354,7 @@ fn heal(world: &Arc<World>, shared: &Arc<Shared>, processes: &Processes) {
     }
 }
 
-async fn rests(world: &Arc<World>) -> bool {
+async fn rests(world: &Arc<World>, processes: &Processes) -> bool {
     let until = world.now() + REST_WITHIN;
     loop {
         let tasks = world.watch.tasks();
@@ -366,6 +366,8 @@ async fn rests(world: &Arc<World>) -> bool {
             return true;
         }
         if world.now() > until {
+            // The cause first: that tasks wait is what it leads to.
+            permits_are_used(world, processes).await;
             for (task, seen) in going {
                 world.watch.fails(format!(
                     "2: task {task} is {} at revision {}, {REST_WITHIN:?} after all was healed",
