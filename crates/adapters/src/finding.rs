@@ -19,6 +19,7 @@ pub const CODES: &[&str] = &[
     "postgres_connections",
     "postgres_fsync",
     "postgres_full_page_writes",
+    "postgres_standby",
     "postgres_statement_timeout",
     "postgres_synchronous_commit",
     "postgres_unreachable",

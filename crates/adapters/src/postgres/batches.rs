@@ -19,7 +19,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 /// Maximum number of statements of a kind under way at a time.
@@ -39,7 +39,7 @@ const BRIEFLY: Duration = Duration::from_millis(100);
 enum Reply<T> {
     /// Its answer.
     Answer(T),
-    /// Nothing was done for it in the batch: it should go alone.
+    /// Nothing was done for it in the batch: it should go alone, or in a later one.
     Alone,
 }
 
@@ -220,7 +220,11 @@ impl Batches {
         purpose: LoadFor,
     ) -> Result<Vec<LoadedTask>, StoreError> {
         let ids = tasks.iter().map(|task| task.0).collect();
-        let rows: Vec<tasks::TaskRead> = self.database.read(tasks::load(ids, purpose)).await?;
+        let load = tasks::load(ids, purpose);
+        let rows: Vec<tasks::TaskRead> = match purpose {
+            LoadFor::Confirm => self.database.confirmed(load).await?,
+            _ => self.database.read(load).await?,
+        };
         let loaded = tasks::decode(rows, |_| purpose).into_iter();
         Ok(loaded
             .map(|(task, read)| (task, read.map_err(StoreError::from)))
@@ -252,34 +256,40 @@ impl Batches {
         Ok(rows.into_iter().map(|(_, task)| TaskId(task)).collect())
     }
 
-    /// Prolongs a lease, in one statement with the others whose time has come.
+    /// Prolongs a lease, in one statement with the others whose time has come. While a change of the task is under way it comes
+    /// again and again, as long as a statement may wait for a lock: that change may wait for a standby, and no heartbeat of
+    /// another task is to wait behind it for a connection.
     pub(super) async fn heartbeat(
         &self,
         task: TaskId,
         epoch: Epoch,
         ttl: Duration,
     ) -> Result<Heartbeat, StoreError> {
-        let asks = (task, epoch, ttl);
-        match self.beats.enter(|reply| Request { asks, reply }).await {
-            Entry::Alone(_slot) => self.beat_alone(asks).await,
-            Entry::Batched(reply) => match self.replied(reply)? {
-                Reply::Answer(result) => result,
-                Reply::Alone => self.beat_alone(asks).await,
-            },
+        let until = Instant::now() + self.patiently;
+        loop {
+            match self.beat((task, epoch, ttl)).await? {
+                Some(answer) => return Ok(answer),
+                None if Instant::now() < until => tokio::time::sleep(self.briefly).await,
+                None => {
+                    let text =
+                        format!("a change of the task is under way for {:?}", self.patiently);
+                    return Err(StoreError::Unavailable(text));
+                }
+            }
         }
     }
 
-    async fn beat_alone(
-        &self,
-        (task, epoch, ttl): (TaskId, Epoch, Duration),
-    ) -> Result<Heartbeat, StoreError> {
-        let beat = lease_heartbeats::heartbeat(task, epoch, ttl);
-        let held: Vec<bool> = self.to_beat.rows(beat).await?;
-        Ok(held
-            .first()
-            .map_or(Heartbeat::Lost, |requested| Heartbeat::Held {
-                cancel_requested: *requested,
-            }))
+    /// `None`: a change of the task is under way.
+    async fn beat(&self, asks: (TaskId, Epoch, Duration)) -> Result<Option<Heartbeat>, StoreError> {
+        match self.beats.enter(|reply| Request { asks, reply }).await {
+            Entry::Alone(_slot) => Ok(lease_heartbeats::prolong(&self.to_beat, &[asks])
+                .await?
+                .of(asks)),
+            Entry::Batched(reply) => match self.replied(reply)? {
+                Reply::Answer(result) => result.map(Some),
+                Reply::Alone => Ok(None),
+            },
+        }
     }
 
     fn replied<A>(&self, reply: Result<Reply<A>, NoReply>) -> Result<Reply<A>, StoreError> {
@@ -363,24 +373,15 @@ async fn beat_all(database: Database, beats: Vec<Beat>) {
     // A connection may be dead without a sign of it, and the next ones go over another: as a heartbeat alone, which its caller
     // gives up.
     let shortest = asked.iter().map(|(.., ttl)| *ttl).min().unwrap_or_default();
-    let beating = database.rows(lease_heartbeats::heartbeats(&asked));
-    let held: Result<Vec<(Uuid, i64, bool)>, Fault> = timeout(shortest / 3, beating)
+    let leases = timeout(shortest / 3, lease_heartbeats::prolong(&database, &asked))
         .await
-        .unwrap_or_else(|_| Err(Fault::Unavailable("no answer in time".to_owned())));
-    let held = held.map_err(StoreError::from).map(|rows| {
-        let held = rows.into_iter().map(|(task, epoch, requested)| {
-            let cancel_requested = requested;
-            ((task, epoch), Heartbeat::Held { cancel_requested })
-        });
-        held.collect::<HashMap<_, _>>()
-    });
+        .unwrap_or_else(|_| Err(Fault::Unavailable("no answer in time".to_owned())))
+        .map_err(StoreError::from);
     for Request { asks, reply } in beats {
-        let answer = match &held {
-            Ok(held) => match held.get(&(asks.0.0, asks.1.0)) {
-                Some(held) => Reply::Answer(Ok(*held)),
-                // It is lost, or a change of it is under way.
-                None => Reply::Alone,
-            },
+        let answer = match &leases {
+            Ok(leases) => leases
+                .of(asks)
+                .map_or(Reply::Alone, |held| Reply::Answer(Ok(held))),
             Err(error) => Reply::Answer(Err(error.clone())),
         };
         // Fails only where the caller no longer waits.

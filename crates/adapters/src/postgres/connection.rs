@@ -7,16 +7,18 @@
 //! the server that runs the next statement.
 
 use super::fault::{Fault, judge};
-use super::options::Target;
+use super::options::{Target, no_answer};
 use super::row::{Bytes, PgRow};
-use super::servers::Servers;
+use super::servers::{NotOpened, Servers};
 use super::statement::Statement;
+use counterstep_steps::error::chain;
 use diesel::deserialize::FromSqlRow;
 use diesel::pg::{Pg, PgMetadataLookup, PgQueryBuilder, PgTypeMetadata};
 use diesel::query_builder::bind_collector::RawBytesBindCollector;
 use diesel::query_builder::{QueryBuilder, QueryFragment};
-use futures::TryStreamExt;
-use futures::future::{select, select_ok};
+use futures::future::select;
+use futures::stream::FuturesUnordered;
+use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -25,6 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
+use tokio::time::{Instant, timeout_at};
 use tokio_postgres::error::{DbError, Severity};
 use tokio_postgres::types::Type;
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
@@ -56,17 +59,27 @@ struct Message {
 }
 
 impl Connection {
-    /// A connection to the server that takes writes.
-    pub(super) async fn open(target: &Target) -> Result<Self, tokio_postgres::Error> {
-        let one = |(delay, at, config)| {
-            let opened = async move {
-                tokio::time::sleep(delay).await;
-                Self::open_at(target, at, config).await
-            };
-            Box::pin(opened)
+    /// A connection to the server that takes writes, in the time that a new one may take.
+    pub(super) async fn open(target: &Target) -> Result<Self, NotOpened> {
+        let until = Instant::now() + target.connect_timeout;
+        let one = |(delay, at, config)| async move {
+            tokio::time::sleep(delay).await;
+            // The driver's own limit ends with the connection of the socket: a server may take it and say nothing.
+            let opened = timeout_at(until, Self::open_at(target, at, config)).await;
+            match opened {
+                Ok(opened) => (at, opened.map_err(|error| chain(&error))),
+                Err(_) => (at, Err(no_answer(target.connect_timeout))),
+            }
         };
-        let (connection, _) = select_ok(target.servers.in_turn().map(one)).await?;
-        Ok(connection)
+        let mut tries: FuturesUnordered<_> = target.servers.in_turn().map(one).collect();
+        let mut errors = Vec::new();
+        while let Some((at, opened)) = tries.next().await {
+            match opened {
+                Ok(connection) => return Ok(connection),
+                Err(why) => errors.push((at, why)),
+            }
+        }
+        Err(target.servers.not_opened(errors))
     }
 
     /// A connection with TLS or without.

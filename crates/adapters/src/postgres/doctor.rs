@@ -15,6 +15,9 @@ const TESTED: i64 = 15_00_00;
 /// An API, a worker and a reconciler: where fewer processes are alive, more are on their way.
 const FEWEST_PROCESSES: usize = 3;
 
+/// How a role's setting may read that commits do not wait for the disk.
+const OFF: [&str; 4] = ["off", "false", "no", "0"];
+
 /// What the processes need of the server together.
 #[derive(Debug, Clone, Copy)]
 struct Needed {
@@ -36,7 +39,14 @@ impl PostgresStore {
         Box::pin(async move {
             let question: Statement<'static, (sql::Text, sql::Text)> = Statement::of(
                 "SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'full_page_writes', 'max_connections', \
-                 'server_version_num', 'statement_timeout', 'superuser_reserved_connections', 'synchronous_commit')",
+                 'server_version_num', 'statement_timeout', 'superuser_reserved_connections', 'synchronous_commit', \
+                 'synchronous_standby_names')
+                 UNION ALL
+                 SELECT 'synchronous_commit of ' || r.rolname, lower(split_part(c.set, '=', 2))
+                 FROM pg_db_role_setting s JOIN pg_roles r ON r.oid = s.setrole CROSS JOIN unnest(s.setconfig) c (set)
+                 WHERE c.set LIKE 'synchronous_commit=%'
+                   AND s.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
+                   AND has_table_privilege(r.oid, to_regclass('tasks')::oid, 'UPDATE')",
                 values![],
             );
             let rows: Vec<(String, String)> = self.database.read(question).await?;
@@ -82,12 +92,37 @@ fn findings(settings: &BTreeMap<String, String>, needed: Option<Needed>) -> Vec<
                 .to_owned(),
         });
     }
-    if is("synchronous_commit", "off") {
+    // The server's, and those of the roles that write.
+    let commits = |values: &[&str]| -> Option<String> {
+        let of = |(name, value): (&String, &String)| {
+            let of = name.strip_prefix("synchronous_commit")?;
+            let is_one = of.is_empty() || of.starts_with(" of ");
+            (is_one && values.contains(&value.as_str())).then(|| format!("{value}{of}"))
+        };
+        let found: Vec<_> = settings.iter().filter_map(of).collect();
+        (!found.is_empty()).then(|| found.join(", "))
+    };
+    if let Some(commits) = commits(&OFF) {
         found.push(Finding {
             code: "postgres_synchronous_commit",
-            what: "PostgreSQL commits with synchronous_commit = off".to_owned(),
+            what: format!("PostgreSQL commits with synchronous_commit = {commits}"),
             why: "what was answered with 202 in the last moment before a crash can be lost, and a step can run twice",
             to_do: "set synchronous_commit = on for the services' role".to_owned(),
+        });
+    }
+    // An empty list: there is no standby that commits wait for, and `local` is as `on`.
+    let standbys = settings.get("synchronous_standby_names");
+    let standbys = standbys.filter(|names| !names.trim().is_empty());
+    if let (Some(names), Some(commits)) = (standbys, commits(&[&OFF[..], &["local"]].concat())) {
+        found.push(Finding {
+            code: "postgres_standby",
+            what: format!(
+                "PostgreSQL names a standby, synchronous_standby_names = {names}, and no commit waits for it: \
+                 synchronous_commit = {commits}"
+            ),
+            why: "what was answered with 2xx before a failover can be lost by it, and a step can run twice",
+            to_do: "set synchronous_commit = on: ALTER ROLE … SET synchronous_commit = on for each role of the services"
+                .to_owned(),
         });
     }
     if let Some(version) = number("server_version_num").filter(|version| *version < TESTED) {
@@ -186,6 +221,31 @@ mod tests {
             codes(&[("statement_timeout", "0")]),
             ["postgres_statement_timeout"]
         );
+    }
+
+    #[test]
+    fn a_standby_that_no_commit_waits_for_is_named() {
+        let with = |names, commit| {
+            codes(&[
+                ("synchronous_standby_names", names),
+                ("synchronous_commit", commit),
+            ])
+        };
+        assert_eq!(with("s1", "local"), ["postgres_standby"]);
+        assert_eq!(
+            with("s1", "off"),
+            ["postgres_synchronous_commit", "postgres_standby"]
+        );
+        for waits in ["on", "remote_apply", "remote_write"] {
+            assert!(with("ANY 1 (s1, s2)", waits).is_empty(), "{waits}");
+        }
+        assert!(with("", "local").is_empty(), "there is none");
+        let of_a_role = [
+            ("synchronous_standby_names", "s1"),
+            ("synchronous_commit", "on"),
+            ("synchronous_commit of counterstep_api", "local"),
+        ];
+        assert_eq!(codes(&of_a_role), ["postgres_standby"]);
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl Logs for PostgresStore {
     }
 
     async fn write_log(&self, row: &LogWrite) -> Result<(), StoreError> {
-        self.database.rows::<_, i32>(write(row)?).await?;
+        self.database.relaxed::<_, i32>(write(row)?).await?;
         Ok(())
     }
 }

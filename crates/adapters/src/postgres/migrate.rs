@@ -9,7 +9,6 @@ use super::fault::Fault;
 use super::options::{OpenError, Target};
 use super::statement::{Statement, values};
 use counterstep_kernel::ports::StoreError;
-use counterstep_steps::error::chain;
 use diesel::sql_types::{Bool, Text};
 
 /// Version and text of each migration, the oldest first. A migration that was ever released never
@@ -99,13 +98,9 @@ async fn applied(connection: &Connection) -> Result<Vec<String>, OpenError> {
         .await?)
 }
 
-// The driver's own limit ends with the connection of the socket: a server may take it and say nothing.
 async fn open(target: &Target) -> Result<Connection, OpenError> {
-    let limit = target.connect_timeout;
-    let opened = tokio::time::timeout(limit, Connection::open(target)).await;
-    opened
-        .map_err(|_| target.silent(limit))?
-        .map_err(|error| target.unreachable(&chain(&error)))
+    let opened = Connection::open(target).await;
+    opened.map_err(|error| target.unreachable(&error))
 }
 
 impl From<Fault> for OpenError {

@@ -255,10 +255,13 @@ impl Storage for PostgresStore {
     }
 
     async fn touch(&self, touch: &Touch) -> Result<Vec<Touched>, StoreError> {
-        let rows = self.database.rows(touch::touch(touch)).await;
+        let statement = touch::touch(touch);
         let rows = match touch {
-            Touch::Reserve { .. } => rows.map_err(Fault::of_a_read)?,
-            Touch::PutOff { .. } | Touch::Wake(_) => rows?,
+            Touch::Reserve { .. } => {
+                let reserved = self.database.relaxed(statement).await;
+                reserved.map_err(Fault::of_a_read)?
+            }
+            Touch::PutOff { .. } | Touch::Wake(_) => self.database.rows(statement).await?,
         };
         Ok(each(rows, TouchedRow::decode)?)
     }
@@ -391,11 +394,11 @@ impl Storage for PostgresStore {
                 return Ok(taken);
             }
             OutboxOp::Published(ids) => {
-                self.database.rows::<_, i64>(outbox::delete(ids)).await?;
+                self.database.relaxed::<_, i64>(outbox::delete(ids)).await?;
             }
             OutboxOp::PublishedOf(changes) => {
                 self.database
-                    .rows::<_, i64>(outbox::delete_of(&changes))
+                    .relaxed::<_, i64>(outbox::delete_of(&changes))
                     .await?;
             }
         }
@@ -409,7 +412,8 @@ impl Storage for PostgresStore {
     ) -> Result<Option<IdempotencyRow>, StoreError> {
         name("idempotency.tenant", &tenant.0)?;
         name("idempotency.key", key)?;
-        let rows: Vec<KeyRow> = self.database.read(idempotency::find(tenant, key)).await?;
+        let find = idempotency::find(tenant, key);
+        let rows: Vec<KeyRow> = self.database.confirmed(find).await?;
         Ok(each(rows, KeyRow::decode)?.pop())
     }
 
@@ -428,7 +432,10 @@ impl Storage for PostgresStore {
         // One statement, and one round trip.
         if let [write] = writes {
             let put = documents::put(write, is_durable)?;
-            let written: Vec<PgTimestamp> = self.database.rows(put).await?;
+            let written: Vec<PgTimestamp> = match is_durable {
+                true => self.database.rows(put).await?,
+                false => self.database.relaxed(put).await?,
+            };
             return Ok(match written.first() {
                 Some(now) => DocumentsPut::Written(time(*now)),
                 None => DocumentsPut::Refused(0),

@@ -1,6 +1,6 @@
 //! Where the server is, how it is spoken to, and within which limits. Must not open a connection.
 
-use super::servers::Servers;
+use super::servers::{NotOpened, Servers};
 use crate::client_certificate::ClientCertificate;
 use counterstep_steps::error::chain;
 use rustls::pki_types::pem::PemObject;
@@ -191,39 +191,35 @@ impl Target {
         })
     }
 
-    /// The server gives no answer.
+    /// The servers give no answer.
     pub(super) fn silent(&self, limit: Duration) -> OpenError {
-        self.unreachable(&format!("no answer within {limit:?}"))
+        self.unreachable(&self.servers.none_opened(&no_answer(limit)))
     }
 
-    /// It cannot be reached, with where it was looked for.
-    pub(super) fn unreachable(&self, why: &str) -> OpenError {
+    /// None can be reached: a line for each that was tried.
+    pub(super) fn unreachable(&self, NotOpened(each): &NotOpened) -> OpenError {
         // The driver's words, which has no code for them.
-        if self.config.get_password().is_none() && why.contains("password missing") {
+        let is_missing = |(_, why): &(String, String)| why.contains("password missing");
+        if self.config.get_password().is_none() && each.iter().any(is_missing) {
             let user = self.config.get_user().unwrap_or_default().to_owned();
             return OpenError::NoPassword { user };
         }
-        let hosts = self.config.get_hosts().iter().map(|host| match host {
-            Host::Tcp(name) => name.clone(),
-            #[cfg(unix)]
-            Host::Unix(path) => path.display().to_string(),
-        });
-        let hosts: Vec<_> = hosts.collect();
-        let ports = self.config.get_ports().iter().map(u16::to_string);
-        let ports: Vec<_> = ports.collect();
-        // PgBouncer's words for the settings of a session.
-        let is_pooler = self.prepares && why.contains("unsupported startup parameter");
-        let advice = if is_pooler { FOR_POOLERS } else { "" };
-        OpenError::Connection(format!(
-            "host {}, port {}: {why}{advice}",
-            hosts.join(", "),
-            if ports.is_empty() {
-                "5432".to_owned()
-            } else {
-                ports.join(", ")
-            },
-        ))
+        let line = |(server, why): &(String, String)| {
+            // PgBouncer's words for the settings of a session.
+            let is_pooler = self.prepares && why.contains("unsupported startup parameter");
+            let advice = if is_pooler { FOR_POOLERS } else { "" };
+            format!("{server}: {why}{advice}")
+        };
+        let lines: Vec<_> = each.iter().map(line).collect();
+        OpenError::Connection(match &lines[..] {
+            [one] => one.clone(),
+            several => format!("no server takes writes\n  {}", several.join("\n  ")),
+        })
     }
+}
+
+pub(super) fn no_answer(limit: Duration) -> String {
+    format!("no answer within {limit:?}")
 }
 
 /// What is missing where a session is not one session of the server.
@@ -344,12 +340,14 @@ mod tests {
     fn a_password_that_is_missing_is_named_with_where_it_goes() {
         let of = |url: &str| {
             let target = Target::of(url, &PostgresOptions::default()).unwrap();
-            // As the driver says it.
+            // As the driver says it, of the one that takes connections.
+            let why = "invalid configuration: password missing".to_owned();
+            let each = vec![(0, why), (1, no_answer(Duration::from_secs(5)))];
             target
-                .unreachable("invalid configuration: password missing")
+                .unreachable(&target.servers.not_opened(each))
                 .to_string()
         };
-        let missing = of("postgres://counterstep_owner@127.0.0.1/tasks");
+        let missing = of("postgres://counterstep_owner@127.0.0.1,localhost/tasks");
         for part in [
             "password of `counterstep_owner`",
             "the file `database`",
@@ -357,7 +355,7 @@ mod tests {
         ] {
             assert!(missing.contains(part), "{missing}");
         }
-        let other = of("postgres://counterstep_owner:secret@127.0.0.1/tasks");
+        let other = of("postgres://counterstep_owner:secret@127.0.0.1,localhost/tasks");
         assert!(
             other.starts_with("the database cannot be reached"),
             "{other}"

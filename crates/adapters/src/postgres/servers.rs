@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio_postgres::Config;
-use tokio_postgres::config::TargetSessionAttrs;
+use tokio_postgres::config::{Host, TargetSessionAttrs};
 
 /// How long a server may take to accept a connection before the next one is tried beside it.
 const STAGGER: Duration = Duration::from_millis(250);
@@ -48,6 +48,19 @@ impl Servers {
             .map(|(at, turn)| (STAGGER * turn, at, &self.each[at]))
     }
 
+    /// Why there is no connection to any of them: what each has come to, as it was tried.
+    pub(super) fn not_opened(&self, mut errors: Vec<(usize, String)>) -> NotOpened {
+        errors.sort_unstable();
+        let named = |(at, why): (usize, String)| (named(&self.each[at]), why);
+        NotOpened(errors.into_iter().map(named).collect())
+    }
+
+    /// The same where all come to one thing.
+    pub(super) fn none_opened(&self, why: &str) -> NotOpened {
+        let each = (0..self.each.len()).map(|at| (at, why.to_owned()));
+        self.not_opened(each.collect())
+    }
+
     /// This one has accepted a connection.
     pub(super) fn uses(&self, at: usize) {
         let (position, of) = (at + 1, self.each.len());
@@ -80,14 +93,46 @@ impl Servers {
     }
 }
 
+/// No server was reached that takes writes: each that was tried, and why it is not that.
+#[derive(Debug)]
+pub(super) struct NotOpened(pub(super) Vec<(String, String)>);
+
+impl std::error::Error for NotOpened {}
+
+impl std::fmt::Display for NotOpened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let [(_, why)] = &self.0[..] {
+            return f.write_str(why);
+        }
+        let each = self
+            .0
+            .iter()
+            .map(|(server, why)| format!("{server}: {why}"));
+        f.write_str(&each.collect::<Vec<_>>().join("; "))
+    }
+}
+
+/// Where a server is.
+fn named(of: &Config) -> String {
+    let host = match (of.get_hosts().first(), of.get_hostaddrs().first()) {
+        (Some(Host::Tcp(name)), _) => name.clone(),
+        #[cfg(unix)]
+        (Some(Host::Unix(path)), _) => path.display().to_string(),
+        (None, Some(address)) => address.to_string(),
+        (None, None) => String::new(),
+    };
+    let port = of.get_ports().first().copied().unwrap_or(5432);
+    format!("host {host}, port {port}")
+}
+
 /// The configuration of one of several servers.
 fn one(all: &Config, at: usize, limit: Duration) -> Config {
     let mut one = Config::new();
     if let Some(host) = all.get_hosts().get(at) {
         match host {
-            tokio_postgres::config::Host::Tcp(name) => one.host(name),
+            Host::Tcp(name) => one.host(name),
             #[cfg(unix)]
-            tokio_postgres::config::Host::Unix(path) => one.host_path(path),
+            Host::Unix(path) => one.host_path(path),
         };
     }
     if let Some(address) = all.get_hostaddrs().get(at) {

@@ -26,9 +26,13 @@ use crate::task::TaskType;
 use crate::webhooks::add_webhook;
 use crate::webhooks::alerts::add_alert;
 use counterstep_contracts::{Epoch, TaskId};
+use futures::future::{Either, select};
 use futures::{StreamExt, stream};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The least time for a look whether a change was written.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A change did not happen.
 #[derive(Debug, thiserror::Error)]
@@ -330,14 +334,18 @@ impl Engine {
         let Some(first) = new.first() else {
             return Ok(());
         };
-        let at = match self.until_answered(new).await {
+        let mut patience = Patience::new(self, Duration::ZERO);
+        let at = match self.until_answered(new, &mut patience).await {
             (Ok(now), _) => now,
             (Err(error), lost) => {
                 // A receive has no task.
                 let may_be = first.task.is_some() && (lost || matches!(error, CommitError::Stale));
                 let store = &self.ports.store;
                 let found = match may_be {
-                    true => store.load_for(first.task_id, LoadFor::Confirm).await,
+                    true => {
+                        let confirm = store.load_for(first.task_id, LoadFor::Confirm);
+                        patience.within(Box::pin(confirm)).await
+                    }
                     false => Ok(None),
                 };
                 // No other submission makes a task of this id.
@@ -359,9 +367,12 @@ impl Engine {
     }
 
     /// Commits them until the store answers. `true`: an answer was lost on the way.
-    async fn until_answered(&self, new: &[Arc<Transition>]) -> (Result<DbTime, CommitError>, bool) {
+    async fn until_answered(
+        &self,
+        new: &[Arc<Transition>],
+        patience: &mut Patience<'_>,
+    ) -> (Result<DbTime, CommitError>, bool) {
         let store = &self.ports.store;
-        let mut patience = Patience::new(self, Duration::ZERO);
         let mut lost = false;
         loop {
             let error = match store.commit_all(new).await {
@@ -453,6 +464,8 @@ struct Patience<'a> {
     engine: &'a Engine,
     until: Duration,
     pause: Duration,
+    /// A change was sent, and its outcome is unknown.
+    in_doubt: bool,
 }
 
 impl<'a> Patience<'a> {
@@ -461,11 +474,13 @@ impl<'a> Patience<'a> {
             engine,
             until: engine.ports.clock.monotonic() + limit,
             pause: Duration::from_millis(50),
+            in_doubt: false,
         }
     }
 
     /// Extends the time to at least `limit` from now: a change was sent, and its outcome is unknown.
     fn at_least(&mut self, limit: Duration) {
+        self.in_doubt = true;
         self.until = self.until.max(self.engine.ports.clock.monotonic() + limit);
     }
 
@@ -475,16 +490,38 @@ impl<'a> Patience<'a> {
         F: Future<Output = Result<T, StoreError>>,
     {
         loop {
-            match ask().await {
+            let answer = match self.in_doubt {
+                true => self.within(Box::pin(ask())).await,
+                false => ask().await,
+            };
+            match answer {
                 Ok(answer) => return Ok(answer),
                 Err(error) => self.wait(error).await?,
             }
         }
     }
 
+    /// The answer to a look for a change, which may wait for a standby as the change does: in what is left of the time, and in
+    /// `LOOK` at least.
+    async fn within<T>(
+        &self,
+        answer: impl Future<Output = Result<T, StoreError>> + Unpin,
+    ) -> Result<T, StoreError> {
+        let clock = &self.engine.ports.clock;
+        let left = self.until.saturating_sub(clock.monotonic()).max(LOOK);
+        match select(answer, clock.sleep(left)).await {
+            Either::Left((answer, _)) => answer,
+            Either::Right(_) => Err(StoreError::Unavailable("no answer in time".to_owned())),
+        }
+    }
+
     async fn wait(&mut self, error: StoreError) -> Result<(), StoreError> {
         if !error.may_pass() || self.engine.ports.clock.monotonic() >= self.until {
-            return Err(error);
+            return Err(match error {
+                // A later try wrote nothing: the one without an answer may have.
+                StoreError::Unavailable(text) if self.in_doubt => StoreError::Unknown(text),
+                error => error,
+            });
         }
         tracing::warn!(%error, "the store did not take a change; trying again");
         self.engine.ports.clock.sleep(self.pause).await;

@@ -107,7 +107,7 @@ async fn a_connection_whose_caller_left_is_not_used_again() {
     let store = open(
         &url,
         PostgresOptions {
-            connections: 1,
+            connections: 3,
             ..options()
         },
     )

@@ -3,21 +3,23 @@
 
 use super::lost_replies::Tick;
 use super::{database, number, open, options, raw};
+use crate::embedded::Fixture;
 use crate::suite::changes::*;
-use crate::suite::eventually;
-use counterstep_adapters::postgres::PostgresStore;
+use crate::suite::{eventually, within_limit};
+use counterstep_adapters::postgres::{PostgresOptions, PostgresStore};
 use counterstep_contracts::TaskId;
 use counterstep_kernel::client::SubmitError;
-use counterstep_kernel::ports::{CommitError, Ports, Store, StoreError};
+use counterstep_kernel::ports::{CommitError, Heartbeat, Ports, Store, StoreError};
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_steps::{Registry, Sql};
-use counterstep_testkit::servers::{Postgres, Proxy};
-use counterstep_testkit::{Form, LossyQueue, form};
+use counterstep_testkit::servers::{Postgres, Proxy, shared_postgres};
+use counterstep_testkit::{Form, LossyQueue, TestClock, form};
 use futures::future::join_all;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tokio_postgres::Client;
 
 /// What an administrator may do to a commit that waits.
@@ -127,9 +129,18 @@ impl Pair {
 }
 
 async fn engine_at(url: &str) -> (Engine, TempDir) {
-    let embedded = crate::embedded::fixture().await;
+    engine_on(crate::embedded::fixture().await, open(url, options()).await)
+}
+
+/// The same under a clock that the test advances.
+async fn engine_under(url: &str, clock: &TestClock, options: PostgresOptions) -> (Engine, TempDir) {
+    let embedded = crate::embedded::fixture_under(clock).await;
+    engine_on(embedded, open(url, options).await)
+}
+
+fn engine_on(embedded: Fixture, store: Store) -> (Engine, TempDir) {
     let ports = Ports {
-        store: open(url, options()).await,
+        store,
         queue: Arc::<LossyQueue>::default(),
         ..embedded.ports
     };
@@ -207,6 +218,142 @@ async fn each_change_of_a_batch_whose_wait_was_ended_is_unknown() {
             "{answer:?}"
         );
     }
+}
+
+/// Each of these commits waits at the server until the standby is back, though its caller does not.
+#[tokio::test(flavor = "multi_thread")]
+async fn commits_that_are_given_up_keep_their_connections_while_the_standby_is_away() {
+    let pair = Pair::without_its_standby().await;
+    let options = PostgresOptions {
+        application_name: "given-up".to_owned(),
+        ..options()
+    };
+    let most = options.connections;
+    let store = open(&pair.url, options).await;
+    for given_up in 0..30 {
+        let (store, change) = (store.clone(), submit(row(new_task())));
+        let mut committing = tokio::spawn(async move { commit(&store, NEW, &change).await });
+        if given_up == 0 {
+            pair.until_waiting(1).await;
+        }
+        let answer = timeout(Duration::from_millis(50), &mut committing).await;
+        assert!(answer.is_err(), "{answer:?}");
+        committing.abort();
+    }
+    let read = store.load(new_task());
+    within_limit("a read", read).await.unwrap();
+    let ours = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'given-up'";
+    let connections = number(&pair.admin, ours).await;
+    assert!((2..=most as i64).contains(&connections), "{connections}");
+    pair.standby.begin();
+    submitted(&store, row(new_task())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_keep_their_leases_while_changes_of_others_wait_for_the_standby() {
+    let pair = Pair::without_its_standby().await;
+    pair.standby.begin();
+    // Two of its connections are for heartbeats.
+    let options = PostgresOptions {
+        connections: 12,
+        ..options()
+    };
+    let store = open(&pair.url, options).await;
+    let mut changed = Vec::new();
+    for _ in 0..8 {
+        changed.push(claimed(&store, MINUTE).await);
+    }
+    let healthy = claimed(&store, MINUTE).await.task;
+    pair.standby.stop();
+    let commits: Vec<_> = changed
+        .iter()
+        .map(|record| {
+            let (store, record) = (store.clone(), record.clone());
+            tokio::spawn(async move { commit(&store, leased(&record), &after(&record)).await })
+        })
+        .collect();
+    // The first goes alone, and the others together.
+    pair.until_waiting(2).await;
+    let beats: Vec<_> = changed
+        .iter()
+        .map(|record| {
+            let (store, task) = (store.clone(), record.task.clone());
+            tokio::spawn(async move { store.heartbeat(task.id, task.epoch, MINUTE).await })
+        })
+        .collect();
+    for round in 0..20 {
+        let beat = store.heartbeat(healthy.id, healthy.epoch, MINUTE);
+        let beat = timeout(Duration::from_secs(3), beat).await;
+        let beat = beat.unwrap_or_else(|_| panic!("round {round}: no answer in time"));
+        assert!(matches!(beat, Ok(Heartbeat::Held { .. })), "{beat:?}");
+    }
+    pair.standby.begin();
+    for written in join_all(commits).await {
+        written.unwrap().expect("written");
+    }
+    // Held, or asked again: none is lost.
+    for beat in join_all(beats).await {
+        let beat = beat.unwrap();
+        assert!(!matches!(beat, Ok(Heartbeat::Lost)), "{beat:?}");
+    }
+}
+
+/// The time of a client is over: it is not kept waiting as long as the server may take for a look.
+#[tokio::test]
+async fn a_client_is_answered_in_its_time_while_a_look_waits_for_the_standby() {
+    let pair = Pair::without_its_standby().await;
+    let clock = TestClock::new();
+    let (engine, _folder) = engine_under(&pair.proxy.url(&pair.url), &clock, options()).await;
+    let answer = pair.submits(&engine, "key");
+    pair.until_waiting(1).await;
+    pair.end_waits(CANCEL).await;
+    eventually("a look that waits", || async {
+        clock.advance("100ms");
+        (pair.waiting().await > 0).then_some(())
+    })
+    .await;
+    clock.advance("6s");
+    let answer = timeout(Duration::from_secs(10), answer).await;
+    let answer = answer.expect("an answer in time").unwrap();
+    assert!(
+        matches!(answer, Err(SubmitError::Store(StoreError::Unknown(_)))),
+        "{answer:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_role_whose_commits_do_not_wait_for_the_standby_is_named() {
+    let pair = Pair::without_its_standby().await;
+    let store = PostgresStore::look(&pair.url, &options()).unwrap();
+    let found = || async {
+        let found = store.examine(Some(1)).await.expect("an answer");
+        let codes = found.iter().map(|finding| finding.code);
+        codes.filter(|code| *code == "postgres_standby").count()
+    };
+    assert_eq!(found().await, 0);
+    let local = "BEGIN; SET LOCAL synchronous_commit = local; ALTER ROLE postgres SET synchronous_commit = local; COMMIT";
+    pair.admin.batch_execute(local).await.expect("a setting");
+    assert_eq!(found().await, 1);
+}
+
+/// The one that takes writes has refused the password, say, and the other one is a standby.
+#[tokio::test]
+async fn of_several_servers_each_is_named_with_its_own_error() {
+    let url = database().await;
+    let port = shared_postgres().port();
+    let both = format!("no_such_role@127.0.0.1:{port},127.0.0.1:1/");
+    let url = url.replace(&format!("postgres@127.0.0.1:{port}/"), &both);
+    let error = PostgresStore::open(&url, options()).await.unwrap_err();
+    let text = error.to_string();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    assert!(lines[1].contains(&format!("port {port}: ")), "{text}");
+    assert!(
+        lines[1].contains("\"no_such_role\" does not exist"),
+        "{text}"
+    );
+    assert!(lines[2].contains("port 1: "), "{text}");
+    assert!(lines[2].contains("refused"), "{text}");
 }
 
 /// In the order of the list, of which the first is a standby.
