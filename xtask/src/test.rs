@@ -13,9 +13,8 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Test binaries at a time: many tests wait for servers, so that one binary seldom keeps two cores
-/// busy.
-const SIDE_BY_SIDE: usize = 2;
+/// Test binaries at a time: many tests wait for processes and servers, so that two binaries seldom keep two cores busy.
+const SIDE_BY_SIDE: usize = 3;
 
 /// The programs that the system tests start: those of `tests/src/program.rs`.
 const PROGRAMS: [&str; 4] = [
@@ -28,17 +27,24 @@ const PROGRAMS: [&str; 4] = [
 /// How long the output may stay open after cargo itself has ended.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Those that take longest start first; the others follow in the order of their names.
-const LONGEST: &[&str] = &[SYSTEM, "engine", "tasks", "adapters", "macros", "api"];
+/// Those that take longest start first, so that none is alone at the end; the others follow in the order of their names.
+const LONGEST: &[&str] = &[
+    SYSTEM,
+    "engine",
+    "adapters",
+    "macros",
+    "api",
+    "tasks",
+    "simulation",
+    "unit tests of counterstep-kernel",
+];
 
-/// These wait for processes, servers and files for most of their time: more of them than there are
-/// cores run at a time.
-const WAITS: [&str; 3] = [SYSTEM, "engine", "adapters"];
+/// These wait for processes, servers and files for most of their time: so many of their tests run at a time, and of others as many as
+/// there are cores.
+const WAITS: [(&str, &str); 3] = [(SYSTEM, "6"), ("engine", "4"), ("adapters", "4")];
 
-/// The tests over real processes.
+/// The tests over real processes, which wait most, and from the first to the last moment of a run.
 const SYSTEM: &str = "system";
-const UNITS: &str = "unit tests";
-const WAITING_THREADS: &str = "4";
 
 /// Runs all tests, or those with this in their names.
 pub(crate) fn run(filter: Option<&str>) -> Result<(), String> {
@@ -122,25 +128,25 @@ struct Run {
     tests: Vec<Command>,
 }
 
-/// One run for each integration test, one for all unit tests, and one for the examples in the
+/// One run for each integration test, one for the unit tests of each package, and one for the examples in the
 /// documentation. These come first: they ask cargo, which is free then.
 fn runs(built: &[Executable], filter: Option<&str>) -> VecDeque<Run> {
-    let mut by_name: BTreeMap<(usize, &str), Vec<Command>> = BTreeMap::new();
+    let mut by_name: BTreeMap<(usize, String), Vec<Command>> = BTreeMap::new();
     for executable in built {
-        let name = executable.test.as_deref().unwrap_or(UNITS);
+        let units = || format!("unit tests of {}", executable.package);
+        let name = executable.test.clone().unwrap_or_else(units);
         let place = LONGEST.iter().position(|long| *long == name);
         let mut test = executable.command();
         test.args(filter);
-        if WAITS.contains(&name) {
-            test.env("RUST_TEST_THREADS", WAITING_THREADS);
+        if let Some((_, threads)) = WAITS.iter().find(|(waits, _)| *waits == name) {
+            test.env("RUST_TEST_THREADS", threads);
         }
         let of_name = by_name.entry((place.unwrap_or(LONGEST.len()), name));
         of_name.or_default().push(test);
     }
-    let tests = by_name.into_iter().map(|((_, title), tests)| Run {
-        title: title.to_owned(),
-        tests,
-    });
+    let tests = by_name
+        .into_iter()
+        .map(|((_, title), tests)| Run { title, tests });
     let mut documents = cargo_test();
     documents.arg("--doc").args(filter);
     let documents = Run {
