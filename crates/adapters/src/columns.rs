@@ -1,7 +1,9 @@
 //! The way of values between the columns of a table and the kernel's types, the same for every
 //! database with tables. Knows no database; must not repair what it cannot read.
 
-use counterstep_contracts::{Labels, ParentRef, Rev, Settled, TaskId, TaskStatus, WaitReason};
+use counterstep_contracts::{
+    Host, Labels, ParentRef, Rev, Settled, TaskId, TaskStatus, WaitReason,
+};
 use counterstep_kernel::journal::{Fold, JournalError, JournalRow};
 use counterstep_kernel::ports::{LoadFor, Loaded, StoreError, Unread};
 use counterstep_kernel::record::{AttemptMark, Failure, StepRow, TaskRecord, TaskRow, UndoGoal};
@@ -201,6 +203,10 @@ pub(crate) struct Instead {
     pub(crate) failure: Option<Failure>,
     /// What it is found by.
     pub(crate) labels: Labels,
+    /// Where its next step runs.
+    pub(crate) host: Host,
+    /// How often it was taken back.
+    pub(crate) recovery_attempts: u32,
     /// Whether the journal was read whole.
     is_whole: bool,
 }
@@ -295,6 +301,8 @@ pub(crate) fn content(
         goal,
         failure,
         labels,
+        host,
+        recovery_attempts,
         ..
     } = *row;
     Ok(Content {
@@ -315,6 +323,8 @@ pub(crate) fn content(
             goal,
             failure,
             labels,
+            host,
+            recovery_attempts,
             is_whole,
         },
     })

@@ -183,6 +183,10 @@ fn hint<V>(table: &mut Passing<String, V>, most: usize, key: &str, value: V, ttl
 
 #[async_trait]
 impl Hints for LocalHints {
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     async fn seen(&self, key: &str) -> Result<bool, HintError> {
         Ok(open(&self.remembered).get(key).is_some())
     }

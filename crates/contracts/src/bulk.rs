@@ -196,6 +196,13 @@ pub struct BulkPreview {
     /// What would be undone; missing where the action undoes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<BulkUndo>,
+    /// With `run-again`: number of tasks that have run again before, as new tasks. They are not counted above, and stay
+    /// as they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub already_run_again: Option<u64>,
+    /// With `run-again`: which tasks would be refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<BulkRefused>,
 }
 
 /// Answer of `POST /api/bulk-operations`.
@@ -215,6 +222,25 @@ pub struct BulkUndo {
     pub tasks: u64,
     /// How often each step would be undone, those of one type together.
     pub steps: Vec<UndoneStep>,
+}
+
+/// Which tasks would not run again, of those that were looked at for it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BulkRefused {
+    /// Number of tasks that were looked at: the last submitted.
+    pub tasks: u64,
+    /// Why, the most frequent reason first; empty: none of them would be refused.
+    pub reasons: Vec<RefusedFor>,
+}
+
+/// A reason for which tasks would be refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RefusedFor {
+    /// The reason, as text.
+    #[schemars(regex(pattern = ONE_LINE))]
+    pub reason: String,
+    /// Number of tasks.
+    pub tasks: u64,
 }
 
 /// A step that would be undone.
@@ -310,6 +336,10 @@ pub struct BulkView {
     pub failed: u64,
     /// Number of tasks that were modified concurrently before their turn; they were left alone.
     pub skipped: u64,
+    /// With `run-again`: number of tasks that had run again before their turn, by another operation or a person; they
+    /// were left alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub already_run_again: Option<u64>,
     /// Number of tasks that are left; missing where there were too many to count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<u64>,

@@ -269,7 +269,11 @@ pub struct BreakerRequest {
 pub struct BreakerView {
     /// Name of the breaker.
     pub name: String,
-    /// How it stands, as the process that answers sees it. Without a server for hints each process has its
-    /// own.
+    /// How it stands. Without a Redis each process has its own: then that of the process which lets the fewest
+    /// attempts through, as of the last refresh of the worker registry.
     pub state: BreakerStanding,
+    /// Without a Redis: the processes whose own breaker is not closed. After a close: those that close theirs with
+    /// their next refresh.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<String>,
 }

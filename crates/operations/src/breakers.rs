@@ -4,23 +4,14 @@ use crate::{Cx, Refused, Run};
 use counterstep_contracts::ProblemCode;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::breakers::{BreakerName, CloseBreaker, ListBreakers};
-use counterstep_contracts::workers::{BreakerRequest, BreakerStanding, BreakerView};
-use counterstep_kernel::admission::breakers::{BreakerDecision, BreakerError, close_breaker};
-use counterstep_kernel::status;
-use counterstep_steps::breaker::BreakerState;
+use counterstep_contracts::workers::{BreakerRequest, BreakerView};
+use counterstep_kernel::admission::breakers::{
+    BreakerDecision, BreakerError, breakers_of_all, close_breaker,
+};
 
 impl Run for ListBreakers {
     async fn run(cx: Cx, (): (), (): ()) -> Result<Page<BreakerView>, Refused> {
-        let found = status::breakers(&cx.engine).await;
-        let view = |(name, state)| BreakerView {
-            name,
-            state: match state {
-                BreakerState::Closed => BreakerStanding::Closed,
-                BreakerState::Open(_) => BreakerStanding::Open,
-                BreakerState::HalfOpen => BreakerStanding::HalfOpen,
-            },
-        };
-        Ok(Page::whole(found.into_iter().map(view).collect()))
+        Ok(Page::whole(breakers_of_all(&cx.engine).await?))
     }
 }
 
@@ -35,11 +26,7 @@ impl Run for CloseBreaker {
             actor: &actor,
             note: &note,
         };
-        close_breaker(&cx.engine, &name, decision).await?;
-        Ok(BreakerView {
-            name,
-            state: BreakerStanding::Closed,
-        })
+        Ok(close_breaker(&cx.engine, &name, decision).await?)
     }
 }
 

@@ -18,13 +18,6 @@ impl Run for StartBulkOperation {
         let (actor, note) = cx.decided::<Self>(&body.note, body.actor.as_deref())?;
         let selection = selection(&cx, &body)?;
         fits_its_action(&body)?;
-        if body.preview {
-            let found = bulk::preview(&cx.engine, body.action, &selection).await?;
-            return Ok(BulkAnswer::Preview(BulkPreview {
-                filter: body.filter,
-                ..found
-            }));
-        }
         let spec = BulkSpec {
             action: body.action,
             settled: body.settled,
@@ -34,6 +27,13 @@ impl Run for StartBulkOperation {
             note,
             actor,
         };
+        if body.preview {
+            let found = bulk::preview(&cx.engine, &spec).await?;
+            return Ok(BulkAnswer::Preview(BulkPreview {
+                filter: body.filter,
+                ..found
+            }));
+        }
         Ok(BulkAnswer::Started(bulk::start(&cx.engine, spec).await?))
     }
 }

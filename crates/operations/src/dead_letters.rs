@@ -1,15 +1,15 @@
 //! Parked tasks of a tenant: one by one, and counted by cause.
 
 use crate::filters::{and_one, declared_name, labels_of, page, time};
-use crate::{Cx, Refused, Run, cursor, task_view};
-use counterstep_contracts::TaskStatus;
+use crate::{Cx, Refused, Run, cursor, invalid, task_view};
 use counterstep_contracts::bulk::DeadLetterGroups;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::dead_letters::{
-    DeadLettersQuery, GroupDeadLetters, GroupsQuery, ListDeadLetters,
+    DeadLetterOrder, DeadLettersQuery, GroupDeadLetters, GroupsQuery, ListDeadLetters,
 };
 use counterstep_contracts::operator::DeadLetter;
-use counterstep_kernel::dead_letters::{Selection, groups};
+use counterstep_contracts::{Labels, TaskStatus};
+use counterstep_kernel::dead_letters::{Selection, groups, longest_parked};
 use counterstep_kernel::ports::{FailureFilter, TaskLine, TaskQuery};
 use counterstep_steps::times::rfc3339;
 
@@ -17,7 +17,30 @@ impl Run for ListDeadLetters {
     async fn run(cx: Cx, (): (), asked: DeadLettersQuery) -> Result<Page<DeadLetter>, Refused> {
         let of_type = asked.task_type.map(|name| declared_name(&cx.engine, &name));
         let since = asked.parked_since.map(|it| time("parked_since", &it.0));
-        let since = since.transpose()?.map(rfc3339);
+        let since = since.transpose()?;
+        if asked.order == Some(DeadLetterOrder::LongestParked) {
+            if asked.cursor.is_some() {
+                let detail = "`order=longest_parked` has one page: leave `cursor` out";
+                return Err(invalid(detail).at("cursor"));
+            }
+            let selection = Selection {
+                tenant: cx.caller.tenant,
+                task_type: of_type,
+                statuses: parked(&asked.status),
+                labels: Labels::new(),
+                failure: FailureFilter::default(),
+                group: None,
+                since: None,
+                until: None,
+            };
+            let most = usize::try_from(asked.limit.0).unwrap_or(usize::MAX);
+            let store = &cx.engine.ports.store;
+            let lines = longest_parked(store, &selection, (since, most)).await?;
+            return Ok(Page::whole(
+                lines.into_iter().map(task_view::dead_letter).collect(),
+            ));
+        }
+        let since = since.map(rfc3339);
         let mut query = TaskQuery {
             tenant: Some(cx.caller.tenant),
             task_type: of_type,

@@ -5,11 +5,11 @@ use counterstep_contracts::commands::in_shell;
 use counterstep_contracts::gate::{GateKind, GateView};
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::gates::ListGates;
+use counterstep_contracts::workers::BreakerStanding;
+use counterstep_kernel::admission::breakers::breakers_of_all;
 use counterstep_kernel::admission::limits::limits;
 use counterstep_kernel::admission::pauses::Pause;
 use counterstep_kernel::admission::{paused_queues, paused_workers};
-use counterstep_kernel::status;
-use counterstep_steps::breaker::BreakerState;
 use counterstep_steps::times::rfc3339;
 
 impl Run for ListGates {
@@ -51,9 +51,13 @@ impl Run for ListGates {
                 });
             }
         }
-        for (name, state) in status::breakers(engine).await {
-            if state != BreakerState::Closed {
-                gates.push(shut(GateKind::Breaker, &name, &["breakers", "close"]));
+        for breaker in breakers_of_all(engine).await? {
+            if breaker.state != BreakerStanding::Closed {
+                gates.push(shut(
+                    GateKind::Breaker,
+                    &breaker.name,
+                    &["breakers", "close"],
+                ));
             }
         }
         Ok(Page::whole(gates))

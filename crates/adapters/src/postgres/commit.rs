@@ -61,6 +61,10 @@ pub(super) fn has_statements(transition: &Transition) -> bool {
     !transition.sql.is_empty()
         || transition.document.is_some()
         || transition.alert.is_some()
+        || transition
+            .task
+            .as_ref()
+            .is_some_and(|write| write.writes_labels)
         || !transition.children.is_empty()
 }
 

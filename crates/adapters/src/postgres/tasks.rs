@@ -11,6 +11,7 @@ use super::statement::{Statement, Str, interval, values, written};
 use crate::columns::write_labels;
 use counterstep_contracts::{TaskId, TaskStatus};
 use counterstep_kernel::change::transition::{Guard, LeaseChange, TaskWrite, Time};
+use counterstep_kernel::record::TaskRow;
 use diesel::pg::data_types::{PgInterval, PgTimestamp};
 use diesel::sql_types as sql;
 use std::time::Duration;
@@ -391,4 +392,13 @@ pub(super) fn heads(tasks: Vec<Uuid>) -> Statement<'static, (sql::Uuid, sql::Big
         "SELECT id, rev, epoch FROM tasks WHERE id = ANY(?)",
         values![tasks],
     )
+}
+
+/// The labels in a task's row, which cannot be read. Those by which it is found are rows of their own, and stay.
+pub(super) fn relabel(row: &TaskRow) -> Result<Statement<'static, sql::Uuid>, Fault> {
+    let labels = write_labels(&row.labels)?.map(Str::from);
+    Ok(Statement::of(
+        "UPDATE tasks SET labels = ?::json WHERE id = ? RETURNING id",
+        values![labels, row.id.0],
+    ))
 }

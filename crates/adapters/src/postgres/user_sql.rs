@@ -10,6 +10,7 @@ use super::fault::Fault;
 use super::pool::Lent;
 use super::statement::{time, written};
 use super::table_rights;
+use super::tasks;
 use counterstep_kernel::change::transition::{Guard, Transition};
 use counterstep_kernel::ports::{CommitError, Committed, DocumentWrite, DocumentsPut};
 use counterstep_steps::times::DbTime;
@@ -119,6 +120,10 @@ async fn end(lent: &Lent) -> Result<(), Fault> {
 }
 
 async fn write_beside(lent: &Lent, transition: &Transition, lock: Duration) -> Result<(), Fault> {
+    if let Some(write) = transition.task.as_ref().filter(|write| write.writes_labels) {
+        let relabel = tasks::relabel(&write.row)?;
+        let _: Vec<uuid::Uuid> = lent.rows(relabel).await.map_err(Fault::of_a_read)?;
+    }
     if let Some(write) = &transition.document {
         let moved: Vec<PgTimestamp> = lent
             .rows(documents::put(write, true)?)

@@ -152,7 +152,12 @@ fn write_task(
         ..tasks::Columns::encode(&write.row)?
     };
     match head {
-        Some(_) => tasks::update(connection, &columns)?,
+        Some(_) => {
+            tasks::update(connection, &columns)?;
+            if write.writes_labels {
+                tasks::relabel(connection, &columns)?;
+            }
+        }
         None => {
             tasks::insert(connection, &columns)?;
             if let Some(parent) = &write.row.parent {

@@ -110,7 +110,7 @@ impl Columns {
                 parse_some("waiting", self.waiting.as_deref()),
                 instead.waiting,
             )?,
-            host: parse("host", &self.host)?,
+            host: care.or(parse("host", &self.host), instead.host)?,
             queue: self.queue,
             rev: Rev(self.rev),
             epoch: Epoch(self.epoch),
@@ -120,7 +120,10 @@ impl Columns {
             deadline_at: self.deadline_at.map(DbTime),
             cancel_requested_at: self.cancel_requested_at.map(DbTime),
             goal: care.or(goal(self.goal.as_deref()), instead_goal)?,
-            recovery_attempts: count("recovery_attempts", self.recovery_attempts)?,
+            recovery_attempts: care.or(
+                count("recovery_attempts", self.recovery_attempts),
+                instead.recovery_attempts,
+            )?,
             audit_seq: AuditSeq(self.audit_seq),
             audit_seal: self.audit_seal.map(EntryHash),
             request: Value::Null,
@@ -227,6 +230,13 @@ pub(super) fn update(connection: &mut SqliteConnection, row: &Columns) -> QueryR
         (&row.change_id).into(),
         (&row.id).into(),
     ];
+    Statement { text, values }.execute(connection).map(drop)
+}
+
+/// The labels in a task's row, which cannot be read. Those by which it is found are rows of their own, and stay.
+pub(super) fn relabel(connection: &mut SqliteConnection, row: &Columns) -> QueryResult<()> {
+    let text = "UPDATE tasks SET labels = ? WHERE id = ?";
+    let values = [(&row.labels).into(), (&row.id).into()];
     Statement { text, values }.execute(connection).map(drop)
 }
 

@@ -329,6 +329,29 @@ async fn dead_letters_are_listed_in_pages_with_what_went_wrong() {
         let page = list(&format!("?parked_since={since}")).await;
         assert_eq!(page.items.len(), found, "{since}");
     }
+    let longest = list("?order=longest_parked").await;
+    let since: Vec<_> = longest
+        .items
+        .iter()
+        .map(|it| it.updated_at.clone())
+        .collect();
+    assert!(longest.items.len() == 3 && since.is_sorted(), "{since:?}");
+    let first = list("?order=longest_parked&limit=1").await;
+    assert_eq!(
+        (ids(&first), first.next_cursor),
+        (vec![longest.items[0].task_id], None)
+    );
+    let none = list("?order=longest_parked&parked_since=2999-01-01T00:00:00Z").await;
+    assert_eq!(none.items, []);
+    let cursor = list("?limit=1").await.next_cursor.expect("a second page");
+    for query in [
+        "order=oldest".to_owned(),
+        format!("order=longest_parked&cursor={cursor}"),
+    ] {
+        site.get(&format!("/api/dead-letters?{query}"))
+            .await
+            .problem(422, "invalid-request");
+    }
     site.get("/api/dead-letters?parked_since=yesterday")
         .await
         .problem(422, "invalid-request");

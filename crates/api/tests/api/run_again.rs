@@ -178,13 +178,27 @@ async fn many_are_cancelled_and_run_again_by_a_filter() {
     assert_ne!(view(&site, other).await.status, TaskStatus::Cancelled);
 
     let again = json!({"action": "run-again", "filter": {"status": ["cancelled"]}});
-    let started: BulkView = site.post(path, body(again)).await.json(202);
+    let preview = |mut again: serde_json::Value| {
+        again["preview"] = json!(true);
+        body(again)
+    };
+    let counted: BulkPreview = site.post(path, preview(again.clone())).await.json(200);
+    let refused = counted.refused.expect("a look");
+    assert_eq!((counted.count, counted.already_run_again), (3, Some(0)));
+    assert_eq!((refused.tasks, refused.reasons.len()), (3, 0));
+    let started: BulkView = site.post(path, body(again.clone())).await.json(202);
     let view_of_it = ended(&site, &started.id).await;
     assert_eq!(
         (view_of_it.done, view_of_it.failed),
         (3, 0),
         "{view_of_it:?}"
     );
+    // Typed once more it makes no second task of any.
+    let counted: BulkPreview = site.post(path, preview(again.clone())).await.json(200);
+    assert_eq!((counted.count, counted.already_run_again), (0, Some(3)));
+    let started: BulkView = site.post(path, body(again)).await.json(202);
+    let once_more = ended(&site, &started.id).await;
+    assert_eq!((once_more.done, once_more.already_run_again), (0, Some(3)));
     for task in tasks {
         let successors = view(&site, task).await.successors;
         assert_eq!(successors.len(), 1);

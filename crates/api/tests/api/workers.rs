@@ -49,6 +49,7 @@ pub(crate) async fn registered(site: &Site) -> String {
         passed: None,
         kept: None,
         fetch_errors: Vec::new(),
+        breakers: BTreeMap::new(),
         started_at: None,
         is_stopped: false,
     };

@@ -139,12 +139,14 @@ impl OperatorMove {
         About::of_operation(self.operation.as_deref()?)?.words(self)
     }
 
-    /// A line that a person can paste into a shell; the request that it is where the program has no command for it.
-    /// `url`: of the API, where the command has to name it.
+    /// A line that a person can paste into a shell; the request that it is where the program has no command for it. A
+    /// command that starts a process is a comment: without the settings and secrets of the installation it would open
+    /// other servers, and make a database of its own. `url`: of the API, where the command has to name it.
     #[must_use]
     pub fn line(&self, program: &str, url: Option<&str>) -> String {
         if let Some(command) = &self.command {
-            return format!("{program} {command}");
+            let title = &self.title;
+            return format!("# {title}, with your settings and secrets: {program} {command}");
         }
         let Some(mut words) = self.words() else {
             let body = self

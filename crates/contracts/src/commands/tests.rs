@@ -162,9 +162,13 @@ fn what_no_command_expresses_is_the_request_that_it_is() {
     );
     let command = OperatorMove {
         command: Some("reconciler --once".to_owned()),
+        title: "run a pass of the reconciler".to_owned(),
         ..OperatorMove::default()
     };
-    assert_eq!(line(&command), "shop reconciler --once");
+    // It opens servers by itself: pasted as it stands it does nothing.
+    let expected =
+        "# run a pass of the reconciler, with your settings and secrets: shop reconciler --once";
+    assert_eq!(line(&command), expected);
 }
 
 #[test]

@@ -28,7 +28,8 @@ impl Operation for ListBreakers {
         .summary(Chapter::Process, "List the breakers, and how each stands")
         .answers(
             200,
-            "Those of the task types, as the process that answers sees them",
+            "Those of the task types. Without a Redis each process has its own: then those of all processes that are alive, as of \
+             their last refresh",
         )
         .command(["breakers", "list"], &[]);
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(|it| rows(&it.items)));
@@ -50,10 +51,11 @@ impl Operation for CloseBreaker {
     .summary(Chapter::Process, "Close a breaker that is open")
     .answers(
         200,
-        "Attempts start, in all processes that share its hints. A task that sleeps for it starts at its due time",
+        "Attempts start. Without a Redis the `processes` of the answer close theirs with their next refresh, within 15 \
+         seconds. A task that sleeps for it starts at its due time",
     )
     .problems(&[ProblemCode::NoSuchBreaker])
-    .command(["breakers", "close"], &[NOTE]).more("attempts start, in all processes that share a Redis");
+    .command(["breakers", "close"], &[NOTE]).more("attempts start in all processes; without a Redis within 15 seconds");
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(|it| rows(std::slice::from_ref(it))));
 
     fn example() -> (BreakerRequest, BreakerView) {
@@ -69,11 +71,19 @@ fn breaker(state: BreakerStanding) -> BreakerView {
     BreakerView {
         name: "bank".to_owned(),
         state,
+        processes: Vec::new(),
     }
 }
 
 fn rows(breakers: &[BreakerView]) -> View {
-    let row = |it: &BreakerView| vec![Cell::name(&it.name), Cell::of(&it.state)];
+    let row = |it: &BreakerView| {
+        let processes = it.processes.join(", ");
+        vec![Cell::name(&it.name), Cell::of(&it.state), processes.into()]
+    };
     let rows = breakers.iter().map(row);
-    View::Table(Table::of("breakers", &["breaker", "state"], rows))
+    View::Table(Table::of(
+        "breakers",
+        &["breaker", "state", "processes"],
+        rows,
+    ))
 }

@@ -121,6 +121,8 @@ fn preview() -> BulkPreview {
         filter: Some(of_type()),
         causes: vec![group()],
         undo: None,
+        already_run_again: None,
+        refused: None,
     }
 }
 
@@ -217,6 +219,7 @@ pub fn bulk() -> BulkView {
         done: 600,
         failed: 0,
         skipped: 1,
+        already_run_again: None,
         left: Some(4211),
         failures: Vec::new(),
         created_at: MADE.to_owned(),
@@ -246,9 +249,17 @@ pub fn answered(answer: &BulkAnswer) -> View {
 fn would_be_for(found: &BulkPreview) -> View {
     let at_least = if found.complete { "" } else { "at least " };
     let mut lines = vec![format!(
-        "{at_least}{} tasks; nothing was changed",
-        found.count
+        "{at_least}{}; nothing was changed",
+        tasks(found.count)
     )];
+    if let Some(again @ 1..) = found.already_run_again {
+        lines.push(format!("already run again, and left out: {again}"));
+    }
+    if let Some(refused) = found.refused.as_ref().filter(|it| !it.reasons.is_empty()) {
+        lines.push(format!("would be refused, of {}:", tasks(refused.tasks)));
+        let reasons = refused.reasons.iter();
+        lines.extend(reasons.map(|it| format!("  {}: {}", it.tasks, it.reason)));
+    }
     lines.extend(found.group.iter().map(|group| format!("group: {group}")));
     lines.extend(found.filter.as_ref().map(|filter| {
         // A filter is texts, times and labels: there is none that has no form as JSON.
@@ -265,7 +276,7 @@ fn would_be_for(found: &BulkPreview) -> View {
         )
     }));
     if let Some(undo) = &found.undo {
-        lines.push(format!("would be undone, of {} tasks:", undo.tasks));
+        lines.push(format!("would be undone, of {}:", tasks(undo.tasks)));
         let steps = undo.steps.iter();
         lines.extend(steps.map(|it| format!("  {} of {}: {}", it.step, it.task_type, it.tasks)));
     }
@@ -273,12 +284,18 @@ fn would_be_for(found: &BulkPreview) -> View {
     View::Lines(lines.into_iter().map(Cell::from).collect())
 }
 
+fn tasks(count: u64) -> String {
+    format!("{count} task{}", if count == 1 { "" } else { "s" })
+}
+
 fn progress(view: &BulkView) -> String {
     let left = view
         .left
         .map_or_else(|| "more".to_owned(), |left| left.to_string());
+    let again = view.already_run_again;
+    let again = again.map_or_else(String::new, |again| format!("{again} already run again, "));
     format!(
-        "{} done, {} failed, {} skipped, {left} left",
+        "{} done, {} failed, {} skipped, {again}{left} left",
         view.done, view.failed, view.skipped
     )
 }

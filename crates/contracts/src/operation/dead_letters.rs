@@ -10,10 +10,12 @@ use crate::access::Role;
 use crate::bulk::{DeadLetterGroup, DeadLetterGroups};
 use crate::http::Page;
 use crate::operator::DeadLetter;
+use crate::state::text_enum;
 use crate::{ProblemCode, TaskStatus};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 const READ: Access = Access::Role(Role::Read);
 
@@ -34,6 +36,21 @@ pub const GROUP_IDS: Ids = Ids {
     looks: WHOLE_LIST,
 };
 
+text_enum!(
+    /// Which parked tasks come first.
+    DeadLetterOrder {
+        /// Those that were submitted last.
+        Newest = "newest",
+        /// Those that have been parked for the longest time.
+        LongestParked = "longest_parked",
+    }
+);
+
+fn orders(_: &mut SchemaGenerator) -> Schema {
+    let all = DeadLetterOrder::ALL.iter().map(|it| it.as_str());
+    json_schema!({ "type": "string", "enum": all.collect::<Vec<_>>() })
+}
+
 /// Which parked tasks.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct DeadLettersQuery {
@@ -47,6 +64,11 @@ pub struct DeadLettersQuery {
     /// Parked not before this time
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parked_since: Option<Time>,
+    /// Which come first: the last submitted ones, or with `longest_parked` those that have been parked for the longest
+    /// time, in one page, of the last submitted 100,000
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "orders")]
+    pub order: Option<DeadLetterOrder>,
     /// Items of a page
     #[serde(default)]
     pub limit: Limit,
@@ -81,8 +103,12 @@ impl Operation for ListDeadLetters {
         .problems(&[ProblemCode::MalformedParameter])
         .command(
             ["tasks", "dead-letters"],
-            &[flag("parked_since", "--since", Takes::Text)
-                .is("Parked since: a duration (2h) or a time")],
+            &[
+                flag("parked_since", "--since", Takes::Text)
+                    .is("Parked since: a duration (2h) or a time"),
+                flag("order", "--oldest", Takes::Itself("longest_parked"))
+                    .is("Those that have been parked for the longest time, in one page"),
+            ],
         );
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(list));
 
@@ -91,6 +117,7 @@ impl Operation for ListDeadLetters {
             task_type: Some("create-zip-from-files".to_owned()),
             status: vec![TaskStatus::DeadLettered],
             parked_since: Some(Time("2026-11-20T18:00:00Z".to_owned())),
+            order: Some(DeadLetterOrder::Newest),
             limit: Limit::default(),
             cursor: cursor(),
         };

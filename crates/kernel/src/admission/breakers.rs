@@ -1,15 +1,28 @@
 //! The breakers of this program's task types: which there are, and how a person closes one. How one opens and closes by itself is in
-//! `counterstep_steps::breaker`, and who waits for one in `turn`. Must not start an attempt.
+//! `counterstep_steps::breaker`, and who waits for one in `turn`. Where processes share no hints, each writes those that it has open
+//! into its row of the worker registry, and reads what people have closed. Must not start an attempt.
 
 use crate::audit::admin_audit::{self, AdminChange};
 use crate::breaker::{Breaker, BreakerState};
+use crate::documents::{Edit, busy, edit, write_document};
 use crate::engine::Engine;
-use crate::ports::StoreError;
+use crate::engine::time_limits::best_effort;
+use crate::ports::{
+    Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, StoreError, WorkerSeen,
+};
+use crate::record::DbTime;
 use crate::turn::breaker_of;
-use counterstep_contracts::Tenant;
-use futures::future::BoxFuture;
+use counterstep_contracts::workers::{BreakerStanding, BreakerView, WorkerState};
+use counterstep_contracts::{Rev, Tenant};
+use futures::future::{BoxFuture, join_all};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+const KIND: DocumentKind = DocumentKind::ClosedBreaker;
+
+/// How late a document may be seen after the time that it has. A breaker that opens anew in this time is closed once more.
+const SEEN_LATE: Duration = Duration::from_secs(5);
 
 /// Those of this program's task types, by key.
 pub(crate) fn declared(engine: &Engine) -> BTreeMap<String, Breaker> {
@@ -22,6 +35,15 @@ pub(crate) fn declared(engine: &Engine) -> BTreeMap<String, Breaker> {
         }
     }
     breakers
+}
+
+/// How those stand, as this process sees them.
+pub(crate) async fn states(engine: &Engine) -> Vec<(String, BreakerState)> {
+    let states = declared(engine).into_iter().map(async |(key, breaker)| {
+        let state = breaker.standing().await;
+        (key, state)
+    });
+    join_all(states).await
 }
 
 /// Who decides, and why.
@@ -47,7 +69,113 @@ pub enum BreakerError {
     Store(#[from] StoreError),
 }
 
-/// Closes a breaker: attempts start again, in all processes that share its hints. `false`: it was not open.
+/// The breakers of this program's task types and of the processes that are alive, by name, and how each stands. Where
+/// processes share no hints each has its own: then the one that lets the fewest attempts through counts, and those
+/// that are not closed are named with their processes, as of the last refresh of their rows.
+///
+/// # Errors
+/// When the store does not answer.
+pub fn breakers_of_all(engine: &Engine) -> BoxFuture<'_, Result<Vec<BreakerView>, StoreError>> {
+    Box::pin(async move {
+        let here = states(engine).await.into_iter();
+        let mut views: BTreeMap<String, BreakerView> = here
+            .map(|(name, state)| (name.clone(), view(name, standing(&state))))
+            .collect();
+        if engine.ports.hints.is_shared() {
+            return Ok(views.into_values().collect());
+        }
+        let id = engine.id.to_string();
+        for view in views.values_mut() {
+            if view.state != BreakerStanding::Closed {
+                view.processes.push(id.clone());
+            }
+        }
+        let found = engine.ports.store.workers().await?;
+        let is_other =
+            |seen: &&WorkerSeen| seen.row.id != id && seen.state(found.now) == WorkerState::Alive;
+        for WorkerSeen { row, .. } in found.rows.iter().filter(is_other) {
+            for (name, state) in &row.breakers {
+                let closed = || view(name.clone(), BreakerStanding::Closed);
+                let view = views.entry(name.clone()).or_insert_with(closed);
+                view.processes.push(row.id.clone());
+                if view.state != BreakerStanding::Open {
+                    view.state = *state;
+                }
+            }
+        }
+        Ok(views.into_values().collect())
+    })
+}
+
+const fn standing(state: &BreakerState) -> BreakerStanding {
+    match state {
+        BreakerState::Closed => BreakerStanding::Closed,
+        BreakerState::Open(_) => BreakerStanding::Open,
+        BreakerState::HalfOpen => BreakerStanding::HalfOpen,
+    }
+}
+
+const fn view(name: String, state: BreakerStanding) -> BreakerView {
+    BreakerView {
+        name,
+        state,
+        processes: Vec::new(),
+    }
+}
+
+/// This process's own breakers that are not closed, behind what people have closed since its row was written at
+/// `since`. None where the hints are shared.
+pub(crate) async fn not_closed_here(
+    engine: &Engine,
+    since: Option<DbTime>,
+) -> BTreeMap<String, BreakerStanding> {
+    if engine.ports.hints.is_shared() {
+        return BTreeMap::new();
+    }
+    let mut open = BTreeMap::new();
+    for (name, breaker) in declared(engine) {
+        let state = standing(&breaker.standing().await);
+        if state != BreakerStanding::Closed {
+            open.insert(name, (breaker, state));
+        }
+    }
+    if let Some(since) = since.filter(|_| !open.is_empty()) {
+        let names = open.keys().cloned().collect();
+        match best_effort(engine.ports.clock.as_ref(), closings(engine, names)).await {
+            Some(Ok(closed)) => {
+                for row in closed {
+                    // A transaction is seen some time after the time that it has.
+                    if since.after(row.seen_at) > SEEN_LATE {
+                        continue;
+                    }
+                    let Some((breaker, _)) = open.remove(&row.name) else {
+                        continue;
+                    };
+                    let closed = breaker.close().await;
+                    let (breaker, is_closed) = (row.name, closed.unwrap_or_default());
+                    tracing::warn!(breaker, is_closed, "a breaker was closed by a person");
+                }
+            }
+            // A later refresh reads those of its own time alone: the breaker closes by its probe.
+            Some(Err(error)) => tracing::warn!(%error, "closed breakers could not be read"),
+            None => tracing::warn!("closed breakers could not be read in time"),
+        }
+    }
+    let states = open.into_iter().map(|(name, (_, state))| (name, state));
+    states.collect()
+}
+
+async fn closings(engine: &Engine, names: Vec<String>) -> Result<Vec<Document>, StoreError> {
+    let query = DocumentQuery::Named {
+        kind: KIND,
+        tenant: Tenant::default(),
+        names,
+    };
+    Ok(engine.ports.store.documents(&query).await?.rows)
+}
+
+/// Closes a breaker: attempts start again, in all processes that share its hints. Where each process has its own, those
+/// of the answer close it with the next refresh of their rows in the worker registry.
 ///
 /// # Errors
 /// [`BreakerError`].
@@ -55,32 +183,101 @@ pub fn close_breaker<'a>(
     engine: &'a Engine,
     name: &'a str,
     decision: BreakerDecision<'a>,
-) -> BoxFuture<'a, Result<bool, BreakerError>> {
+) -> BoxFuture<'a, Result<BreakerView, BreakerError>> {
     Box::pin(async move {
-        let breaker = declared(engine).remove(name);
-        let breaker = breaker.ok_or(BreakerError::Unknown)?;
-        match breaker.known().await {
-            None => return Err(BreakerError::NoHints),
-            Some(BreakerState::Closed) => return Ok(false),
-            Some(BreakerState::Open(_) | BreakerState::HalfOpen) => {}
-        }
-        let change = AdminChange {
-            event: "breaker_closed",
-            actor: decision.actor.to_owned(),
-            tenant: Tenant::default(),
-            name: name.to_owned(),
-            details: json!({ "note": decision.note }),
+        let closed = if engine.ports.hints.is_shared() {
+            close_for_all(engine, name, decision).await
+        } else {
+            close_in_each(engine, name, decision).await
         };
-        // Hints and the chain have no transaction together. An entry for a breaker that was not closed after all does less harm than
-        // one that is closed without a name beside it.
-        admin_audit::put_all(&engine.ports.store, Vec::new(), change).await?;
-        let closed = breaker.close().await.ok_or(BreakerError::NoHints)?;
+        let processes = closed?;
+        Ok(BreakerView {
+            processes,
+            ..view(name.to_owned(), BreakerStanding::Closed)
+        })
+    })
+}
+
+fn audited(name: &str, decision: BreakerDecision<'_>) -> AdminChange {
+    AdminChange {
+        event: "breaker_closed",
+        actor: decision.actor.to_owned(),
+        tenant: Tenant::default(),
+        name: name.to_owned(),
+        details: json!({ "note": decision.note }),
+    }
+}
+
+async fn close_for_all(
+    engine: &Engine,
+    name: &str,
+    decision: BreakerDecision<'_>,
+) -> Result<Vec<String>, BreakerError> {
+    let breaker = declared(engine).remove(name);
+    let breaker = breaker.ok_or(BreakerError::Unknown)?;
+    match breaker.known().await {
+        None => return Err(BreakerError::NoHints),
+        Some(BreakerState::Closed) => return Ok(Vec::new()),
+        Some(BreakerState::Open(_) | BreakerState::HalfOpen) => {}
+    }
+    // Hints and the chain have no transaction together. An entry for a breaker that was not closed after all does less harm than
+    // one that is closed without a name beside it.
+    let change = audited(name, decision);
+    admin_audit::put_all(&engine.ports.store, Vec::new(), change).await?;
+    let closed = breaker.close().await.ok_or(BreakerError::NoHints)?;
+    let by = decision.actor;
+    tracing::warn!(
+        breaker = name,
+        by,
+        closed,
+        "a breaker was closed by a person"
+    );
+    Ok(Vec::new())
+}
+
+/// The processes that are to close theirs.
+async fn close_in_each(
+    engine: &Engine,
+    name: &str,
+    decision: BreakerDecision<'_>,
+) -> Result<Vec<String>, BreakerError> {
+    let mut views = breakers_of_all(engine).await?.into_iter();
+    let found = views.find(|it| it.name == name);
+    let mut found = found.ok_or(BreakerError::Unknown)?;
+    if found.state == BreakerStanding::Closed {
+        return Ok(Vec::new());
+    }
+    let tenant = Tenant::default();
+    let body = write_document(
+        KIND,
+        &json!({ "by": decision.actor, "note": decision.note }),
+    )?;
+    let names = [name];
+    let written = edit(&engine.ports.store, (KIND, &tenant, &names), |read| {
+        let write = DocumentWrite {
+            kind: KIND,
+            tenant: tenant.clone(),
+            name: name.to_owned(),
+            expected: Some(read.rows.first().map_or(Rev(0), |row| row.rev)),
+            change: DocumentChange::Put {
+                body: body.clone(),
+                due_at: None,
+            },
+        };
+        Ok::<_, StoreError>(Edit::write(write, ()).audited(audited(name, decision)))
+    });
+    written.await?.ok_or_else(|| busy(KIND))?;
+    if let Some(breaker) = declared(engine).remove(name) {
+        let closed = breaker.close().await.unwrap_or_default();
+        let by = decision.actor;
         tracing::warn!(
             breaker = name,
-            by = decision.actor,
+            by,
             closed,
             "a breaker was closed by a person"
         );
-        Ok(closed)
-    })
+    }
+    let id = engine.id.to_string();
+    found.processes.retain(|process| *process != id);
+    Ok(found.processes)
 }

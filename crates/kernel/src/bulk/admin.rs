@@ -1,7 +1,7 @@
 //! What people ask about bulk operations: a new one, how they stand, and that one is stopped. Must not change a task.
 
 use super::operation::{BulkSpec, KIND, Operation};
-use super::preview::preview;
+use super::preview::look;
 use crate::audit::admin_audit::{self, AdminChange};
 use crate::documents::{Edit, edit};
 use crate::engine::Engine;
@@ -47,8 +47,10 @@ pub fn start(engine: &Engine, spec: BulkSpec) -> BoxFuture<'_, Result<BulkView, 
         if there.rows.len() >= MOST as usize {
             return Err(BulkError::TooMany);
         }
-        let counted = preview(engine, spec.action, &spec.selection).await?;
-        let total = counted.complete.then_some(counted.count);
+        let (counted, _) = look(engine, &spec).await?;
+        // One may run again otherwise before its turn: those that have are among its tasks.
+        let all = counted.count + counted.already_run_again.unwrap_or_default();
+        let total = counted.complete.then_some(all);
         let id = engine.new_task_id().to_string();
         let operation = Operation::new(spec, total, there.now);
         let write = operation.write(&id, Rev(0), there.now)?;

@@ -166,7 +166,9 @@ async fn cancel(
     }
 }
 
-/// Its key makes a second time the first one's task.
+/// Makes one new task, however many operations are for the task: what it did once more is not done a third time. What
+/// others have done of it shows in its successors. Of operations that decide on it at the same time the key, which is
+/// the same for all of them, makes the first one's task.
 async fn run_again(
     engine: &Engine,
     id: &str,
@@ -174,17 +176,26 @@ async fn run_again(
     task: TaskId,
 ) -> Result<Outcome, StoreError> {
     for _ in 0..LOOKS {
+        if let Some(outcome) = ran_again(engine, id, spec, task).await? {
+            return Ok(outcome);
+        }
         let order = RunAgain {
-            from: spec.from.clone(),
-            edit: spec.patch.clone().map(RequestEdit::Patch),
-            actor: spec.actor.clone(),
-            note: spec.note.clone(),
-            key: Some(format!("bulk:{id}:{task}")),
+            key: Some(format!("bulk:{task}")),
             traceparent: engine.traceparent_of_submission(None),
             bulk: Some(id.to_owned()),
+            ..spec.to_run_again()
         };
         return match client::run_again(engine, task, order).await {
+            Ok(again) if again.replayed => {
+                let done_at = done_at(engine, id, again.answer.task_id).await?;
+                Ok(done_at.map_or(Outcome::AlreadyRunAgain, |_| Outcome::Done))
+            }
             Ok(_) => Ok(Outcome::Done),
+            // Another operation, with another patch or from another step.
+            Err(AgainError::Submit(error @ SubmitError::KeyMismatch)) => {
+                let ran_again = ran_again(engine, id, spec, task).await?;
+                Ok(ran_again.unwrap_or_else(|| Outcome::Failed(error.to_string())))
+            }
             Err(AgainError::Gone | AgainError::NotEnded(_)) => Ok(Outcome::Skipped),
             // A process that was taken for gone copies large files still.
             Err(AgainError::Submit(SubmitError::InProgress)) => {
@@ -206,4 +217,21 @@ async fn run_again(
     Err(StoreError::Unavailable(
         "another process copies the files of a task still".to_owned(),
     ))
+}
+
+/// What became of a task that has successors; `None`: it has none.
+async fn ran_again(
+    engine: &Engine,
+    id: &str,
+    spec: &BulkSpec,
+    task: TaskId,
+) -> Result<Option<Outcome>, StoreError> {
+    let store = &engine.ports.store;
+    let successors = store.successors(&spec.selection.tenant, task).await?;
+    for successor in &successors {
+        if done_at(engine, id, *successor).await?.is_some() {
+            return Ok(Some(Outcome::Done));
+        }
+    }
+    Ok((!successors.is_empty()).then_some(Outcome::AlreadyRunAgain))
 }

@@ -7,6 +7,7 @@ mod decide;
 mod execute;
 mod operation;
 mod preview;
+mod refused;
 
 pub use admin::{BulkError, list, show, start, stop};
 pub use execute::serve;

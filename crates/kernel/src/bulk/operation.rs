@@ -2,6 +2,8 @@
 //! continue it. Must not change a task.
 
 use crate::audit::one_line;
+use crate::client::RunAgain;
+use crate::client::request_edit::RequestEdit;
 use crate::dead_letters::Selection;
 use crate::documents::{read_document, write_document};
 use crate::ports::{Document, DocumentChange, DocumentKind, DocumentWrite, StoreError};
@@ -62,6 +64,21 @@ pub struct BulkSpec {
     pub actor: String,
 }
 
+impl BulkSpec {
+    /// What is ordered of each task, with [`BulkAction::RunAgain`].
+    pub(super) fn to_run_again(&self) -> RunAgain {
+        RunAgain {
+            from: self.from.clone(),
+            edit: self.patch.clone().map(RequestEdit::Patch),
+            actor: self.actor.clone(),
+            note: self.note.clone(),
+            key: None,
+            traceparent: None,
+            bulk: None,
+        }
+    }
+}
+
 /// A task of a slice, and the revision at which it was chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Chosen {
@@ -75,6 +92,8 @@ pub(super) enum Outcome {
     Done,
     /// Another writer has changed it.
     Skipped,
+    /// A new task has run it again before, which is none of this operation.
+    AlreadyRunAgain,
     /// The operation had cancelled it with a task below it, before it was chosen itself, and counted it then.
     Counted,
     /// This process cannot decide on it, and others may: why.
@@ -87,7 +106,11 @@ impl Outcome {
     pub(super) fn undecided(&self) -> Option<&str> {
         match self {
             Self::Undecided(why) => Some(why),
-            Self::Done | Self::Skipped | Self::Counted | Self::Failed(_) => None,
+            Self::Done
+            | Self::Skipped
+            | Self::AlreadyRunAgain
+            | Self::Counted
+            | Self::Failed(_) => None,
         }
     }
 
@@ -125,6 +148,8 @@ pub(super) struct Operation {
     done: u64,
     failed: u64,
     skipped: u64,
+    #[serde(default)]
+    already_run_again: u64,
     failures: Vec<BulkFailure>,
 }
 
@@ -144,6 +169,7 @@ impl Operation {
             done: 0,
             failed: 0,
             skipped: 0,
+            already_run_again: 0,
             failures: Vec::new(),
         }
     }
@@ -181,6 +207,7 @@ impl Operation {
             match outcome {
                 Outcome::Done => self.done += 1,
                 Outcome::Skipped => self.skipped += 1,
+                Outcome::AlreadyRunAgain => self.already_run_again += 1,
                 Outcome::Counted => {}
                 Outcome::Undecided(_) => self.undecided.push(*chosen),
                 Outcome::Failed(reason) => {
@@ -251,7 +278,8 @@ impl Operation {
             until,
         } = self.spec.selection.clone();
         let time = |millis: u64| rfc3339(DbTime(i64::try_from(millis * 1_000).unwrap_or(i64::MAX)));
-        let gone = self.done + self.failed + self.skipped;
+        let gone = self.done + self.failed + self.skipped + self.already_run_again;
+        let runs_again = self.spec.action == BulkAction::RunAgain;
         let left = self.total.map(|total| total.saturating_sub(gone));
         BulkView {
             id: document.name.clone(),
@@ -275,6 +303,7 @@ impl Operation {
             done: self.done,
             failed: self.failed,
             skipped: self.skipped,
+            already_run_again: runs_again.then_some(self.already_run_again),
             left: if self.status == BulkStatus::Done {
                 Some(0)
             } else {

@@ -72,6 +72,8 @@ pub struct TaskWrite {
     /// A take-back needs the old lease to have run out by the database's clock; the store refuses
     /// it as stale if not.
     pub needs_expired_lease: bool,
+    /// Whether the labels are written anew, which no change of a task that can be read does.
+    pub writes_labels: bool,
     /// Due time.
     pub due: Time,
     /// Deadline.
@@ -90,6 +92,7 @@ impl TaskWrite {
             row: row.into(),
             lease: LeaseChange::Keep,
             needs_expired_lease: false,
+            writes_labels: false,
             due: Time::Keep,
             deadline: Time::Keep,
             cancel_requested: Time::Keep,

@@ -23,6 +23,7 @@ pub use prepared::{Preparation, Prepared, prepare};
 pub(crate) use run_again::is_erased;
 #[cfg(test)]
 pub(crate) use run_again::steps_behind;
+pub(crate) use run_again::would_run_again;
 pub use run_again::{AgainError, CannotKeep, RunAgain, again_request, again_type, run_again};
 pub use signal::{SignalRefusal, accept_signal, signal};
 pub use submission::{Submission, SubmitError, Submitted, TooManyAtOnce};

@@ -213,6 +213,36 @@ pub async fn groups(store: &Store, selection: &Selection) -> Result<DeadLetterGr
     Ok(counter.view(before.is_none()))
 }
 
+/// The tasks of a selection whose last change is the longest time ago, and not before `since`, that one first: `most` of them,
+/// and no more are kept in memory.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn longest_parked(
+    store: &Store,
+    selection: &Selection,
+    (since, most): (Option<DbTime>, usize),
+) -> Result<Vec<TaskLine>, StoreError> {
+    let mut oldest = BTreeMap::new();
+    let (mut looked_at, mut before) = (0, None);
+    loop {
+        let page = selection.page(store, before).await?;
+        looked_at += page.looked_at;
+        for line in page.lines {
+            if since.is_none_or(|since| line.updated_at >= since) {
+                oldest.insert((line.updated_at, line.task), line);
+            }
+            if oldest.len() > most {
+                oldest.pop_last();
+            }
+        }
+        before = page.next;
+        if before.is_none() || looked_at >= MOST_LOOKED_AT {
+            return Ok(oldest.into_values().collect());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,5 +8,5 @@ pub mod quarantine;
 mod selection;
 
 pub(crate) use groups::{Counter, GroupKey, MOST_LOOKED_AT};
-pub use groups::{group_of, groups};
+pub use groups::{group_of, groups, longest_parked};
 pub use selection::Selection;

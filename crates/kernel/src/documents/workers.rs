@@ -6,7 +6,7 @@ use crate::ports::{
     KnownType, Passed, Store, StoreError, WORKERS_READ, WorkerRow, WorkerSeen, Workers,
 };
 use crate::record::DbTime;
-use counterstep_contracts::workers::WorkerType;
+use counterstep_contracts::workers::{BreakerStanding, WorkerType};
 use counterstep_contracts::{QueueName, TaskId, Tenant};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -40,6 +40,9 @@ struct Body {
     /// Older programs leave it out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     fetch_errors: Vec<FetchError>,
+    /// Older programs leave it out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    breakers: BTreeMap<String, BreakerStanding>,
     /// `None`: this is its first row.
     started_at: Option<DbTime>,
     is_stopped: bool,
@@ -133,6 +136,7 @@ fn read(document: Document, now: DbTime) -> Result<WorkerSeen, StoreError> {
         passed: body.passed.map(passed),
         kept: body.kept.map(KeptResults::from),
         fetch_errors: body.fetch_errors,
+        breakers: body.breakers,
         started_at: body.started_at,
         is_stopped: body.is_stopped,
     };
@@ -165,6 +169,7 @@ pub(super) async fn refresh(store: &Store, row: &WorkerRow) -> Result<DbTime, St
         passed: row.passed.as_ref().map(passed),
         kept: row.kept.map(KeptBody::from),
         fetch_errors: row.fetch_errors.clone(),
+        breakers: row.breakers.clone(),
         started_at: row.started_at,
         is_stopped: row.is_stopped,
     };
@@ -227,6 +232,7 @@ mod tests {
         };
         let row = read(document, DbTime(2)).expect("it is whole").row;
         assert_eq!(row.fetch_errors, []);
+        assert_eq!(row.breakers, BTreeMap::new());
         assert_eq!((row.heavy, row.kept), (0, None));
     }
 }

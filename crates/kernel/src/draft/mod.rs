@@ -323,6 +323,7 @@ impl Draft {
                 row: self.record.task.clone(),
                 lease: self.task.lease,
                 needs_expired_lease: self.task.needs_expired_lease,
+                writes_labels: self.task.writes_labels,
                 due: self.task.due,
                 deadline: self.task.deadline,
                 cancel_requested: self.task.cancel_requested,

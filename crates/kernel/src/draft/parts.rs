@@ -17,6 +17,7 @@ use std::time::Duration;
 pub(crate) struct DraftTask {
     pub(crate) lease: LeaseChange,
     pub(super) needs_expired_lease: bool,
+    pub(super) writes_labels: bool,
     pub(crate) due: Time,
     pub(crate) deadline: Time,
     pub(super) cancel_requested: Time,

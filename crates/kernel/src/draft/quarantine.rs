@@ -14,6 +14,7 @@ impl Draft {
     /// As the judge says.
     pub fn quarantine(&mut self, unreadable: &[Unread]) -> Result<(), Illegal> {
         self.task.needs_expired_lease = self.record().task.lease_owner.is_some();
+        self.task.writes_labels = true;
         self.task_mut().epoch = self.record().task.epoch.next();
         self.place.is_unknown = true;
         if self.status() == TaskStatus::Submitted {

@@ -374,7 +374,7 @@ mod gates {
     pub(super) const RESUME_WORKERS: Texts = Texts("resume-workers", "resume the processes of {}", "lets the processes of the machine take tasks again", "Resume them");
     pub(super) const RESET: Texts = Texts("reset-limit", "reset the limit {}", "lets the limit hold again as it is declared", "Reset the limit");
     pub(super) const CLOSE: Texts = Texts("close-breaker", "close the breaker {}",
-        "closes it in all processes that share its hints: attempts start; a task that sleeps for it starts at its time", "Close it");
+        "closes it in all processes: attempts start; a task that sleeps for it starts at its time", "Close it");
     pub(super) const CANCEL_FIRST: Texts = Texts("cancel-first", "cancel the task that comes first", "cancels the task that comes first", "Cancel the task");
 }
 
@@ -466,7 +466,7 @@ pub(super) fn another_process(record: &TaskRecord, queue: &str) -> OperatorMove 
         "start-process",
         words,
         "start another process",
-        "starts another process that takes it",
+        "starts another process that takes it: start it as you start the others",
     )
 }
 

@@ -164,6 +164,7 @@ pub(crate) fn document_place(kind: DocumentKind, tenant: &Tenant, name: &str) ->
         | DocumentKind::LimitValues
         | DocumentKind::Queue
         | DocumentKind::PausedWorkers
+        | DocumentKind::ClosedBreaker
         | DocumentKind::Poison => None,
     }
 }

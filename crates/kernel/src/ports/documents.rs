@@ -26,6 +26,8 @@ pub enum DocumentKind {
     Queue,
     /// Processes of a machine that are paused.
     PausedWorkers,
+    /// A breaker that a person has closed, where each process has its own.
+    ClosedBreaker,
     /// How far a listing of all objects has come.
     Listing,
     /// What was changed beside tasks, and by whom.
@@ -38,7 +40,7 @@ pub enum DocumentKind {
 
 impl DocumentKind {
     /// Every kind.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Schedule,
         Self::TaskType,
         Self::ApiKey,
@@ -48,6 +50,7 @@ impl DocumentKind {
         Self::LimitValues,
         Self::Queue,
         Self::PausedWorkers,
+        Self::ClosedBreaker,
         Self::Listing,
         Self::Audit,
         Self::Bulk,
@@ -67,6 +70,7 @@ impl DocumentKind {
             Self::LimitValues => "limit_values",
             Self::Queue => "queue",
             Self::PausedWorkers => "paused_workers",
+            Self::ClosedBreaker => "closed_breaker",
             Self::Listing => "listing",
             Self::Audit => "audit",
             Self::Bulk => "bulk",
@@ -88,6 +92,7 @@ impl DocumentKind {
                 | Self::LimitValues
                 | Self::Queue
                 | Self::PausedWorkers
+                | Self::ClosedBreaker
                 | Self::Audit
                 | Self::Bulk
                 | Self::Poison

@@ -3,7 +3,7 @@
 
 use super::first_id_at;
 use crate::record::DbTime;
-use counterstep_contracts::workers::WorkerState;
+use counterstep_contracts::workers::{BreakerStanding, WorkerState};
 use counterstep_contracts::{QueueName, TaskId, TaskStatus};
 use counterstep_steps::task::KnownType;
 use serde::{Deserialize, Serialize};
@@ -45,6 +45,8 @@ pub struct WorkerRow {
     pub kept: Option<KeptResults>,
     /// The queues that it cannot fetch from; of many the first hundred.
     pub fetch_errors: Vec<FetchError>,
+    /// Its own breakers that are not closed. None where all processes share theirs.
+    pub breakers: BTreeMap<String, BreakerStanding>,
     /// When its first row was written, by the database's clock; `None`: it has not read that yet.
     pub started_at: Option<DbTime>,
     /// It stops, and runs nothing any more.

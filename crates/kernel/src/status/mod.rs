@@ -8,7 +8,7 @@ pub mod slow_steps;
 pub mod task_log;
 pub(crate) mod traces;
 
-use crate::admission::breakers::declared;
+use crate::admission::breakers::states;
 use crate::admission::limits::{self, LimitUse};
 use crate::admission::paused_queues;
 use crate::admission::paused_workers::{PausedWorkers, paused_workers};
@@ -26,7 +26,7 @@ use counterstep_contracts::workers::{
     WorkerType, WorkerView, WorkersView,
 };
 use counterstep_contracts::{QueueName, TaskId, TaskStatus};
-use futures::future::{BoxFuture, join_all};
+use futures::future::BoxFuture;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -195,13 +195,7 @@ fn with_zeros(engine: &Engine, mut parked: Vec<ParkedCount>) -> Vec<ParkedCount>
 /// The breakers of this program's task types, by key, as this process sees them. Without a server for
 /// hints each process counts for itself.
 pub fn breakers(engine: &Engine) -> BoxFuture<'_, Vec<(String, BreakerState)>> {
-    Box::pin(async move {
-        let states = declared(engine).into_iter().map(async |(key, breaker)| {
-            let state = breaker.standing().await;
-            (key, state)
-        });
-        join_all(states).await
-    })
+    Box::pin(states(engine))
 }
 
 /// The age of the oldest event that is not published.
@@ -232,7 +226,7 @@ pub fn check_store(engine: &Engine) -> BoxFuture<'_, Result<(), StoreError>> {
             engine
                 .ports
                 .store
-                .refresh_worker(&worker_registry::current_row(engine))
+                .refresh_worker(&worker_registry::current_row(engine).await)
                 .await?;
         }
         Ok(())

@@ -7,6 +7,7 @@ use super::turn_end::{TurnEnd, end_of, tidied};
 use super::version;
 use crate::admission::isolation::WhenFull;
 use crate::admission::places::{self, Asked};
+use crate::change::ChangeError;
 use crate::dead_letters::quarantine::{Quarantine, quarantine};
 use crate::engine::Engine;
 use crate::ports::{LoadFor, StoreError};
@@ -113,7 +114,11 @@ async fn quarantined(engine: &Engine, task: TaskId) -> TurnEnd {
         Ok(Quarantine::Unknown) => TurnEnd::UnknownType,
         Err(error) => {
             tracing::error!(%task, %error, "a task can neither be read nor parked");
-            TurnEnd::StoreDown
+            match error {
+                // No host can, before its row is mended.
+                ChangeError::Store(StoreError::Corrupt(_)) => TurnEnd::UnknownType,
+                _ => TurnEnd::StoreDown,
+            }
         }
     }
 }

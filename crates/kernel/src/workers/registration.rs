@@ -31,6 +31,8 @@ pub(crate) struct RegistrationState {
     pub(crate) passed: Option<(Duration, BTreeMap<String, u64>)>,
     /// When the first row of this process was written, by the database's clock.
     pub(crate) started_at: Option<DbTime>,
+    /// When the last one was, by the same clock.
+    pub(crate) refreshed_at: Option<DbTime>,
     pub(crate) failing: bool,
     pub(crate) database: DatabaseAnswers,
     /// The queues whose last fetch has failed, and with which words.

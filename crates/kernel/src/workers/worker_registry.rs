@@ -2,6 +2,7 @@
 //! refreshes it while it works. It fails open: a process whose row cannot be written works on, and
 //! no other process takes anything from it for that.
 
+use crate::admission::breakers;
 use crate::client;
 use crate::engine::Engine;
 use crate::host::fetch_errors;
@@ -39,11 +40,11 @@ pub fn keep_refreshed<'a, T: Send + 'a>(
             let round = engine.vitals.enter("registration", None);
             let back = || round.back_by(engine.ports.clock.monotonic() + pause + REFRESH_TAKES);
             back();
-            refresh(engine, current_row(engine)).await;
+            refresh(engine, current_row(engine).await).await;
             back();
             while let Either::Left(_) = select(engine.ports.clock.sleep(pause), &mut ended).await {
                 if engine.registration.is_oldest(number) {
-                    refresh(engine, current_row(engine)).await;
+                    refresh(engine, current_row(engine).await).await;
                 }
                 back();
             }
@@ -122,7 +123,15 @@ pub(crate) fn runs(engine: &Engine, task: TaskId) -> Runs {
     }
 }
 
-pub(crate) fn current_row(engine: &Engine) -> WorkerRow {
+pub(crate) async fn current_row(engine: &Engine) -> WorkerRow {
+    let refreshed_at = engine.registration.known().refreshed_at;
+    WorkerRow {
+        breakers: breakers::not_closed_here(engine, refreshed_at).await,
+        ..row_without_breakers(engine)
+    }
+}
+
+fn row_without_breakers(engine: &Engine) -> WorkerRow {
     let known = engine.registration.known();
     let queues: BTreeSet<_> = known
         .parts
@@ -151,6 +160,7 @@ pub(crate) fn current_row(engine: &Engine) -> WorkerRow {
         }),
         kept: kept_results(engine),
         fetch_errors: fetch_errors::all(engine, &known),
+        breakers: BTreeMap::new(),
         started_at: known.started_at,
         is_stopped: false,
     }
@@ -164,7 +174,7 @@ fn stopped_row(engine: &Engine) -> WorkerRow {
         permits: BTreeMap::new(),
         fetch_errors: Vec::new(),
         is_stopped: true,
-        ..current_row(engine)
+        ..row_without_breakers(engine)
     }
 }
 
@@ -181,6 +191,7 @@ async fn refresh(engine: &Engine, row: WorkerRow) {
         let mut known = engine.registration.known();
         if let Ok(now) = refreshed {
             known.started_at.get_or_insert(now);
+            known.refreshed_at = Some(now);
         }
         known
             .database

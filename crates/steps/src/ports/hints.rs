@@ -16,6 +16,11 @@ pub struct HintError(pub String);
 /// adapter's own time limit. The three kinds of keys (remembered, counted, kept) do not meet.
 #[async_trait]
 pub trait Hints: Send + Sync + Debug {
+    /// Whether other processes have the same memory. `false`: each process remembers for itself alone.
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     /// Whether it answers: for a readiness check.
     async fn check(&self) -> Result<(), HintError> {
         Ok(())

@@ -2,6 +2,7 @@
 
 mod given_back;
 mod limits;
+mod of_each_process;
 
 use crate::errand::only;
 use crate::manual::{Mute, TestHints};

@@ -10,6 +10,7 @@ use counterstep_contracts::bulk::{BulkAction, BulkStatus, BulkView};
 use counterstep_contracts::{Host, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::Engine;
 use counterstep_kernel::bulk::{self, BulkSpec};
+use counterstep_kernel::client::{self, RunAgain};
 use counterstep_kernel::dead_letters::{Selection, groups};
 use counterstep_kernel::operator::{self, Retrial};
 use counterstep_kernel::ports::{DocumentKind, DocumentQuery, FailureFilter, TaskLine, TaskQuery};
@@ -267,7 +268,7 @@ async fn dead_letters_of_three_causes_are_three_groups_and_one_is_redriven() {
     bench.bank.repair();
     let group = &found.groups[2];
     let spec = redrive(Some(group.id.clone()));
-    let counted = bulk::preview(bench.engine(), spec.action, &spec.selection)
+    let counted = bulk::preview(bench.engine(), &spec)
         .await
         .expect("a preview");
     assert_eq!(
@@ -424,6 +425,97 @@ async fn ended_tasks_run_again_once_each_also_where_an_executor_is_killed() {
     assert_eq!(listed(&bench, &[TaskStatus::Cancelled]).await.len(), 300);
 }
 
+/// A bench with this many tasks that have ended as resolved.
+async fn settled(count: u32) -> Bench {
+    let bench = Bench::with(count).await;
+    let settle = BulkSpec {
+        action: BulkAction::Resolve,
+        settled: Some(SettledAs::NotNeeded),
+        ..redrive(None)
+    };
+    let started = bench.start(settle).await;
+    assert_eq!(bench.execute(&started.id).await.done, u64::from(count));
+    bench
+}
+
+async fn counted(bench: &Bench, spec: &BulkSpec) -> (u64, Option<u64>) {
+    let preview = bulk::preview(bench.engine(), spec).await;
+    let preview = preview.expect("a preview");
+    assert_eq!(preview.tasks.len() as u64, preview.count);
+    (preview.count, preview.already_run_again)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_that_have_run_again_before_do_not_run_again_with_many() {
+    let bench = settled(4).await;
+    let again = spec(BulkAction::RunAgain, &[TaskStatus::Resolved]);
+    // A person names one of them.
+    let one = RunAgain {
+        from: None,
+        edit: None,
+        actor: "operator:lee".to_owned(),
+        note: "by hand".to_owned(),
+        key: None,
+        traceparent: None,
+        bulk: None,
+    };
+    let by_hand = client::run_again(bench.engine(), bench.tasks[0], one.clone()).await;
+    by_hand.expect("it has ended");
+    assert_eq!(counted(&bench, &again).await, (3, Some(1)));
+    // Chosen before: it is decided again when its turn comes.
+    let started = bench.start(again.clone()).await;
+    let by_hand = client::run_again(bench.engine(), bench.tasks[1], one.clone()).await;
+    by_hand.expect("it has ended");
+    let ended = bench.execute(&started.id).await;
+    assert_eq!(
+        (ended.done, ended.already_run_again, ended.left),
+        (2, Some(2), Some(0)),
+        "{ended:?}"
+    );
+    assert_eq!((ended.failed, ended.skipped), (0, 0));
+    assert_eq!(listed(&bench, &NEW).await.len(), 4);
+
+    assert_eq!(counted(&bench, &again).await, (0, Some(4)));
+    let once_more = bench.start(again).await;
+    assert_eq!(once_more.left, Some(4));
+    let ended = bench.execute(&once_more.id).await;
+    assert_eq!((ended.done, ended.already_run_again), (0, Some(4)));
+    assert_eq!(listed(&bench, &NEW).await.len(), 4);
+    // Who names the task may have it run as often as it is wanted.
+    let by_hand = client::run_again(bench.engine(), bench.tasks[0], one).await;
+    by_hand.expect("it has ended");
+    assert_eq!(listed(&bench, &NEW).await.len(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_operations_that_are_executed_side_by_side_run_each_task_again_once() {
+    let bench = settled(60).await;
+    let again = spec(BulkAction::RunAgain, &[TaskStatus::Resolved]);
+    let other = BulkSpec {
+        patch: Some(serde_json::json!({"cause": 7})),
+        ..again.clone()
+    };
+    let started = [
+        bench.start(again.clone()).await,
+        bench.start(again).await,
+        bench.start(other).await,
+    ];
+    let mut done = 0;
+    for it in &started {
+        let ended = bench.execute(&it.id).await;
+        let already = ended.already_run_again.expect("a number");
+        assert_eq!((ended.done + already, ended.failed), (60, 0), "{ended:?}");
+        done += ended.done;
+    }
+    let new = listed(&bench, &NEW).await;
+    let old: BTreeSet<_> = new
+        .iter()
+        .filter_map(|line| line.labels.predecessor())
+        .map(|it| it.0)
+        .collect();
+    assert_eq!((done, new.len(), old.len()), (60, 60, 60));
+}
+
 /// Where a task is that no worker has begun.
 const NEW: [TaskStatus; 2] = [TaskStatus::Submitted, TaskStatus::Dispatched];
 
@@ -534,7 +626,7 @@ async fn a_task_that_changes_its_state_while_tasks_are_selected_is_selected_once
     let is_over = AtomicBool::new(false);
     let previews = async {
         while !is_over.load(Ordering::SeqCst) {
-            let preview = bulk::preview(bench.engine(), all.action, &all.selection).await;
+            let preview = bulk::preview(bench.engine(), &all).await;
             assert_eq!(preview.expect("a preview").count, 8);
         }
     };

@@ -1,10 +1,11 @@
 //! The cause of a parked task: what blocks it now, as data from the call that failed to the group.
 
 use crate::errand::{SLOW, only};
-use counterstep_contracts::bulk::{BulkAction, UndoneStep};
+use counterstep_contracts::bulk::{BulkAction, BulkPreview, UndoneStep};
 use counterstep_contracts::cause::CauseSide;
 use counterstep_contracts::{Direction, TaskStatus, Tenant};
-use counterstep_kernel::bulk;
+use counterstep_kernel::Engine;
+use counterstep_kernel::bulk::{self, BulkError, BulkSpec};
 use counterstep_kernel::client;
 use counterstep_kernel::dead_letters::{Selection, group_of, groups};
 use counterstep_kernel::operator::{self, Retrial};
@@ -98,6 +99,23 @@ fn order(account: &str, refused: u16) -> Form {
         .field("refused", refused)
 }
 
+async fn preview(
+    engine: &Engine,
+    action: BulkAction,
+    selection: Selection,
+) -> Result<BulkPreview, BulkError> {
+    let spec = BulkSpec {
+        action,
+        settled: None,
+        patch: None,
+        from: None,
+        selection,
+        note: "the bank is back".to_owned(),
+        actor: "operator:kim".to_owned(),
+    };
+    bulk::preview(engine, &spec).await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undo_that_is_refused_is_the_cause_whatever_has_turned_the_task() {
     let refuses = Arc::new(AtomicBool::new(true));
@@ -138,7 +156,7 @@ async fn an_undo_that_is_refused_is_the_cause_whatever_has_turned_the_task() {
         group: Some(group.id.clone()),
         ..parked()
     };
-    let redrive = bulk::preview(engine, BulkAction::Redrive, &selection).await;
+    let redrive = preview(engine, BulkAction::Redrive, selection.clone()).await;
     let redrive = redrive.expect("a preview");
     assert_eq!((redrive.count, redrive.causes.len()), (2, 1));
     assert_eq!(redrive.causes[0], *group);
@@ -149,7 +167,7 @@ async fn an_undo_that_is_refused_is_the_cause_whatever_has_turned_the_task() {
         tasks: 2,
     };
     assert_eq!((undo.tasks, undo.steps), (2, vec![charge]));
-    let resolve = bulk::preview(engine, BulkAction::Resolve, &selection).await;
+    let resolve = preview(engine, BulkAction::Resolve, selection).await;
     assert_eq!(resolve.expect("a preview").undo, None);
     let of_class = |class: &str| Selection {
         failure: FailureFilter {
@@ -158,7 +176,7 @@ async fn an_undo_that_is_refused_is_the_cause_whatever_has_turned_the_task() {
         },
         ..parked()
     };
-    let found = bulk::preview(engine, BulkAction::Redrive, &of_class("permanent")).await;
+    let found = preview(engine, BulkAction::Redrive, of_class("permanent")).await;
     assert_eq!(found.expect("a preview").count, 1, "its text is looked for");
     site.assert_invariants(&tasks).await;
 }

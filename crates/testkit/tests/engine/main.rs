@@ -13,6 +13,7 @@ mod child_versions;
 mod children;
 mod children_in_harness;
 mod cut_off;
+mod damaged_rows;
 mod debounce;
 mod disabling;
 mod drains;

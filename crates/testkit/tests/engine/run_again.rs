@@ -599,11 +599,8 @@ async fn a_copy_that_breaks_off_leaves_nothing_and_the_key_free() {
     assert_sound(&task.engine).await;
 }
 
-/// The copies of one operation hang, and an operation that comes meanwhile is executed beside it.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_bulk_operation_whose_copies_take_long_holds_up_no_other() {
-    let task = ended(&Seen::default(), "news", TaskStatus::Completed).await;
-    let spec = |action, status| BulkSpec {
+fn spec(action: BulkAction, status: TaskStatus) -> BulkSpec {
+    BulkSpec {
         action,
         settled: None,
         patch: None,
@@ -620,7 +617,61 @@ async fn a_bulk_operation_whose_copies_take_long_holds_up_no_other() {
         },
         note: "the press is repaired".to_owned(),
         actor: "operator:kim".to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn a_preview_says_which_tasks_would_not_run_again_and_why() {
+    let completed = ended(&Seen::default(), "news", TaskStatus::Completed).await;
+    let cancelled = again(&completed, order(None)).await;
+    counterstep_kernel::client::cancel(&completed.engine, cancelled, "client")
+        .await
+        .expect("accepted");
+    // Its upload is undone, and its files are gone.
+    let task = follow(completed, cancelled);
+    assert_eq!(task.run_to_rest().await, TaskStatus::Cancelled);
+    let engine = &task.engine;
+    let from_start = BulkSpec {
+        from: None,
+        ..spec(BulkAction::RunAgain, TaskStatus::Cancelled)
     };
+    let keys_before = keys(engine).await;
+    let preview = async |spec: &BulkSpec| {
+        let found = bulk::preview(engine, spec).await.expect("a preview");
+        assert_eq!((found.count, found.undo), (1, None));
+        let refused = found.refused.expect("what would be refused");
+        assert_eq!(refused.tasks, 1);
+        let reasons = refused.reasons.into_iter();
+        reasons.map(|it| (it.tasks, it.reason)).collect::<Vec<_>>()
+    };
+    let gone = "a file of the task cannot be copied: it was deleted, with an undo or by retention";
+    assert_eq!(preview(&from_start).await, [(1, gone.to_owned())]);
+    let undone = "step `upload` is compensated: what it did is not there any more";
+    let behind = spec(BulkAction::RunAgain, TaskStatus::Cancelled);
+    assert_eq!(preview(&behind).await, [(1, undone.to_owned())]);
+    // What the preview says is what the operation meets.
+    let started = bulk::start(engine, from_start).await.expect("started");
+    let serving = tokio::spawn(bulk::serve(engine.clone(), CancelToken::new()));
+    let done = eventually("the operation is done", || async {
+        let shown = bulk::show(&engine.ports.store, &Tenant::default(), &started.id).await;
+        Some(shown.expect("it is there")).filter(|it| it.status == BulkStatus::Done)
+    })
+    .await;
+    serving.abort();
+    assert_eq!((done.done, done.failed), (0, 1));
+    assert_eq!(keys(engine).await, keys_before);
+
+    let completed = ended(&Seen::default(), "news", TaskStatus::Completed).await;
+    let spec = spec(BulkAction::RunAgain, TaskStatus::Completed);
+    let found = bulk::preview(&completed.engine, &spec).await;
+    let refused = found.expect("a preview").refused.expect("a look");
+    assert_eq!((refused.tasks, refused.reasons), (1, Vec::new()));
+}
+
+/// The copies of one operation hang, and an operation that comes meanwhile is executed beside it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bulk_operation_whose_copies_take_long_holds_up_no_other() {
+    let task = ended(&Seen::default(), "news", TaskStatus::Completed).await;
     let mut ports = task.engine.ports.clone();
     let copies = Arc::new(Stops {
         inner: ports.objects,

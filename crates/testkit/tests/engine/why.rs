@@ -210,6 +210,7 @@ fn process(site: &Site) -> WorkerRow {
         passed: None,
         kept: None,
         fetch_errors: Vec::new(),
+        breakers: BTreeMap::new(),
         started_at: None,
         is_stopped: false,
     }
@@ -289,7 +290,8 @@ async fn what_processes_have_reported_names_what_keeps_a_task_from_being_claimed
         around.workers = Some(Workers { now, rows });
         let why = why_among(&site.engine.registry, &record, &around);
         assert_eq!(why.because[0].code, code, "{why:?}");
-        let gone = why.because[0].detail.contains("may be gone");
+        let silent = ["has missed a refresh and may be gone", "is lost"];
+        let gone = silent.iter().any(|it| why.because[0].detail.contains(it));
         assert_eq!(gone, code == WhyCode::HostsSilent, "{why:?}");
     }
 }
@@ -332,7 +334,11 @@ async fn beside_one_that_has_reported_since_an_outage_none_counts_as_gone() {
         let why = why_among(&site.engine.registry, &record, &around);
         assert_eq!(why.because[0].code, WhyCode::Unclaimed, "{why:?}");
         let detail = &why.because[0].detail;
-        assert_eq!(detail.contains("may be gone"), is_gone, "{detail}");
+        assert_eq!(
+            detail.contains("1 that takes it is lost"),
+            is_gone,
+            "{detail}"
+        );
     }
 }
 

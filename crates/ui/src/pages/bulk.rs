@@ -169,6 +169,13 @@ fn preview(visit: &PageRequest, found: &BulkPreview, does: &str) -> Markup {
     html! {
         p.count { b { (number(found.count)) } @if !found.complete { " or more" } @if found.count == 1 { " task" } @else { " tasks" } }
         p { (does) }
+        @if let Some(again @ 1..) = found.already_run_again {
+            p { (number(again)) " have run again already, as new tasks: they are left out." }
+        }
+        @if let Some(refused) = found.refused.as_ref().filter(|it| !it.reasons.is_empty()) {
+            p { "Would be refused, of " (number(refused.tasks)) " that were looked at:" }
+            ul { @for it in &refused.reasons { li { (number(it.tasks)) ": " (it.reason) } } }
+        }
         @if let Some(filter) = found.filter.as_ref().and_then(|it| serde_json::to_string(it).ok()).filter(|it| it != "{}") {
             p { "Those that fit " code { (filter) } }
         }
@@ -243,8 +250,8 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
 /// How it stands, and whether it has ended.
 pub(crate) async fn shown(visit: &PageRequest) -> Result<(Markup, bool), Failed> {
     let it = found(visit).await?;
-    let all = it.left.map(|left| left + it.done + it.failed + it.skipped);
-    let looked = it.done + it.failed + it.skipped;
+    let looked = it.done + it.failed + it.skipped + it.already_run_again.unwrap_or_default();
+    let all = it.left.map(|left| left + looked);
     let stop = visit.at(&format!("/bulk/{}/stop", segment(&it.id)));
     let html = html! {
         section #bulk {
@@ -257,6 +264,7 @@ pub(crate) async fn shown(visit: &PageRequest) -> Result<(Markup, bool), Failed>
                 div { dt { "Done" } dd { (number(it.done)) } }
                 div { dt { "Failed" } dd { (number(it.failed)) } }
                 div { dt { "Skipped" } dd { (number(it.skipped)) } }
+                @if let Some(again) = it.already_run_again { div { dt { "Already run again" } dd { (number(again)) } } }
             }
             @if !it.failures.is_empty() {
                 h2 { "Failures" }

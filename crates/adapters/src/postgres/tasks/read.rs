@@ -224,7 +224,7 @@ fn record(
             parse_some("waiting", identity.waiting.as_deref()),
             instead.waiting,
         )?,
-        host: parse("host", &there("host", identity.host)?)?,
+        host: care.or(parse("host", &there("host", identity.host)?), instead.host)?,
         queue: there("queue", identity.queue)?,
         rev,
         epoch: Epoch(there("epoch", progress.epoch)?),
@@ -234,9 +234,12 @@ fn record(
         deadline_at: some_time(progress.deadline_at),
         cancel_requested_at: some_time(progress.cancel_requested_at),
         goal: care.or(goal(progress.goal.as_deref()), instead_goal)?,
-        recovery_attempts: count(
-            "recovery_attempts",
-            there("recovery_attempts", progress.recovery_attempts)?,
+        recovery_attempts: care.or(
+            count(
+                "recovery_attempts",
+                there("recovery_attempts", progress.recovery_attempts)?,
+            ),
+            instead.recovery_attempts,
         )?,
         audit_seq: AuditSeq(there("audit_seq", progress.audit_seq)?),
         audit_seal: progress.audit_seal.map(EntryHash),

@@ -50,7 +50,7 @@ pub(crate) async fn a_task_of_which_not_all_can_be_read_is_salvaged(ports: &Port
     let mut change = after(&running);
     let id = || whole.task.id.to_string();
     change.sql = vec![
-        Sql::new("UPDATE tasks SET waiting = 'for godot', goal = 'none', failure = '[' WHERE CAST(id AS TEXT) = $1")
+        Sql::new("UPDATE tasks SET waiting = 'for godot', goal = 'none', failure = '[', host = 'x', labels = '[1]' WHERE CAST(id AS TEXT) = $1")
             .bind(id())
             .rows(1),
         Sql::new("UPDATE journal SET data = '{' WHERE CAST(task AS TEXT) = $1 AND rev = 1").bind(id()).rows(1),
@@ -78,6 +78,8 @@ pub(crate) async fn a_task_of_which_not_all_can_be_read_is_salvaged(ports: &Port
         ("waiting", "for godot"),
         ("goal", "none"),
         ("failure", "["),
+        ("host", "x"),
+        ("labels", "[1]"),
         ("journal: row 4 ", "nul"),
     ] {
         let found = salvaged
@@ -96,9 +98,14 @@ pub(crate) async fn a_task_of_which_not_all_can_be_read_is_salvaged(ports: &Port
         (found.waiting, found.goal, &found.failure),
         (expected.waiting, expected.goal, &expected.failure)
     );
+    assert_eq!(
+        (found.host, &found.labels),
+        (expected.host, &expected.labels)
+    );
     // What can be read is written on, and what is no state stays as it is.
     let mut next = after(&salvaged.record);
     write_of(&mut next).row.recovery_attempts = 7;
+    write_of(&mut next).writes_labels = true;
     commit(store, leased(&salvaged.record), &next)
         .await
         .unwrap();
@@ -108,6 +115,8 @@ pub(crate) async fn a_task_of_which_not_all_can_be_read_is_salvaged(ports: &Port
         .unwrap()
         .expect("it is there");
     assert_eq!(again.record.task.recovery_attempts, 7);
+    assert_eq!(again.record.task.labels, expected.labels);
+    assert_eq!(again.unreadable.len(), 2, "{again:?}");
     for column in ["journal: row 1 ", "journal: row 4 "] {
         let stays = again
             .unreadable

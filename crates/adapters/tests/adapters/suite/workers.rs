@@ -3,7 +3,7 @@
 use super::changes::*;
 use super::labels::labels;
 use super::{a_moment_later, eventually};
-use counterstep_contracts::workers::WorkerState;
+use counterstep_contracts::workers::{BreakerStanding, WorkerState};
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::change::transition::{LeaseChange, Time};
 use counterstep_kernel::ports::{
@@ -52,6 +52,7 @@ pub(crate) fn process(id: &str, lost_after: Duration) -> WorkerRow {
                 consumer: None,
             },
         ],
+        breakers: [("bank".to_owned(), BreakerStanding::HalfOpen)].into(),
         started_at: None,
         is_stopped: false,
     }

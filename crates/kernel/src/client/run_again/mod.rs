@@ -127,35 +127,7 @@ pub fn run_again(
     order: RunAgain,
 ) -> BoxFuture<'_, Result<Submitted, AgainError>> {
     Box::pin(async move {
-        let record = load::read(engine, task).await?.ok_or(AgainError::Gone)?;
-        let row = &record.task;
-        let task_type = again_type(&engine.registry, row, order.from.is_some())?;
-        let kept = match &order.from {
-            None => Vec::new(),
-            Some(from) => {
-                parents_have_ended(engine, row).await?;
-                kept_steps::kept(task_type.decl, &record, from)?
-            }
-        };
-        let request = again_request(&task_type, row, order.edit.as_ref())?;
-        let plan = Plan {
-            predecessor: task,
-            from: order.from.clone(),
-            fingerprint: fingerprint(task, &order),
-            request,
-            kept,
-            labels: row.labels.clone(),
-            details: details(row, &order),
-        };
-        let submission = Submission {
-            tenant: row.tenant.clone(),
-            actor: order.actor,
-            key: order.key,
-            traceparent: order.traceparent,
-            webhook: webhook(engine, row),
-            labels: Labels::new(),
-        };
-        let mut session = UploadSession::again(engine, task_type, submission, plan).await?;
+        let (task_type, mut session) = begin(engine, task, order).await?;
         let submitted = session.run_again().await;
         let outcome = match &submitted {
             Ok(submitted) => submitted.outcome(),
@@ -165,6 +137,59 @@ pub fn run_again(
         engine.observe_answer(&task_type, outcome);
         session.unless_refused(submitted).await
     })
+}
+
+/// Whether a task would run again, as far as that shows before its files are copied. Changes nothing.
+///
+/// # Errors
+/// [`AgainError`], as [`run_again`].
+pub(crate) fn would_run_again(
+    engine: &Engine,
+    task: TaskId,
+    order: RunAgain,
+) -> BoxFuture<'_, Result<(), AgainError>> {
+    Box::pin(async move {
+        let (_, session) = begin(engine, task, order).await?;
+        session.files_are_there().await
+    })
+}
+
+/// The submission of the new task, of which nothing is stored yet.
+async fn begin(
+    engine: &Engine,
+    task: TaskId,
+    order: RunAgain,
+) -> Result<(TaskType, UploadSession), AgainError> {
+    let record = load::read(engine, task).await?.ok_or(AgainError::Gone)?;
+    let row = &record.task;
+    let task_type = again_type(&engine.registry, row, order.from.is_some())?;
+    let kept = match &order.from {
+        None => Vec::new(),
+        Some(from) => {
+            parents_have_ended(engine, row).await?;
+            kept_steps::kept(task_type.decl, &record, from)?
+        }
+    };
+    let request = again_request(&task_type, row, order.edit.as_ref())?;
+    let plan = Plan {
+        predecessor: task,
+        from: order.from.clone(),
+        fingerprint: fingerprint(task, &order),
+        request,
+        kept,
+        labels: row.labels.clone(),
+        details: details(row, &order),
+    };
+    let submission = Submission {
+        tenant: row.tenant.clone(),
+        actor: order.actor,
+        key: order.key,
+        traceparent: order.traceparent,
+        webhook: webhook(engine, row),
+        labels: Labels::new(),
+    };
+    let session = UploadSession::again(engine, task_type, submission, plan).await?;
+    Ok((task_type, session))
 }
 
 /// The type that a task runs again as, or why it does not. `keeps`: from a step, with what those before it gave.

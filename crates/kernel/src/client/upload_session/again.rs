@@ -16,8 +16,12 @@ use crate::keys;
 use crate::ports::ObjectError;
 use crate::task::TaskType;
 use counterstep_contracts::Labels;
+use futures::TryStreamExt;
 use futures::future::BoxFuture;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+
+/// Why a file is not there.
+const DELETED: &str = "it was deleted, with an undo or by retention";
 
 /// A file that is to be copied.
 struct Copy {
@@ -55,6 +59,29 @@ impl UploadSession {
             self.copy_files().await?;
             Ok(self.submit().await?)
         })
+    }
+
+    /// Whether the files that it would copy are there, by one listing of what the task has stored.
+    ///
+    /// # Errors
+    /// [`AgainError`], as [`run_again`](Self::run_again).
+    pub(in crate::client) async fn files_are_there(&self) -> Result<(), AgainError> {
+        let Some(plan) = &self.again else {
+            return Ok(());
+        };
+        let copies = self.copies(plan)?;
+        if copies.is_empty() {
+            return Ok(());
+        }
+        let prefix = keys::task_prefix(&self.submission.tenant, plan.predecessor);
+        let listed = self.engine.ports.objects.list(&prefix);
+        let places = listed.map_ok(|object| (object.bucket, object.key));
+        let there: BTreeSet<Place> = places.try_collect().await.map_err(from_objects)?;
+        let mut own = copies.into_iter().map(|copy| copy.from.place);
+        match own.find(|place| place.1.starts_with(&prefix) && !there.contains(place)) {
+            Some((_, name)) => Err(AgainError::FilesGone { name, why: DELETED }),
+            None => Ok(()),
+        }
     }
 
     /// Whether a step before the point from which it runs is at this position.
@@ -167,7 +194,7 @@ impl UploadSession {
         };
         let body = match objects.get(bucket, from).await {
             Err(ObjectError::NotFound(_)) => {
-                return Err(gone("it was deleted, with an undo or by retention"));
+                return Err(gone(DELETED));
             }
             body => body.map_err(from_objects)?,
         };

@@ -15,9 +15,11 @@ use crate::record::TaskRecord;
 use crate::record::load;
 use crate::turn::{breaker_of, likely_next};
 use counterstep_contracts::operator::Why;
+use counterstep_contracts::workers::WorkerState;
 use counterstep_contracts::{QueueName, TaskId, WaitReason};
 use futures::future::BoxFuture;
 use serde_json::Value;
+use std::time::Duration;
 
 /// Reads what is known beside a task's own rows. What cannot be read is left out and logged: the rest is worth an answer.
 pub fn surroundings<'a>(engine: &'a Engine, record: &'a TaskRecord) -> BoxFuture<'a, Surroundings> {
@@ -135,6 +137,12 @@ async fn held_back(engine: &Engine, record: &TaskRecord, around: &mut Surroundin
             && let Some(breaker) = breaker_of(engine, &task_type, at)
         {
             let state = breaker.known().await;
+            let state = match state {
+                Some(BreakerState::Closed) if !engine.ports.hints.is_shared() => {
+                    Some(state_elsewhere(around, breaker.key()))
+                }
+                state => state,
+            };
             around.breaker = Some(BreakerFound {
                 name: breaker.key().to_owned(),
                 step: name,
@@ -145,6 +153,19 @@ async fn held_back(engine: &Engine, record: &TaskRecord, around: &mut Surroundin
                 state,
             });
         }
+    }
+}
+
+/// How a breaker stands that is closed here, where each process has its own: for how long is known to the process alone.
+fn state_elsewhere(around: &Surroundings, name: &str) -> BreakerState {
+    let mut alive = around.workers.iter().flat_map(|found| {
+        let rows = found.rows.iter();
+        rows.filter(move |seen| seen.state(found.now) == WorkerState::Alive)
+    });
+    if alive.any(|seen| seen.row.breakers.contains_key(name)) {
+        BreakerState::Open(Duration::ZERO)
+    } else {
+        BreakerState::Closed
     }
 }
 

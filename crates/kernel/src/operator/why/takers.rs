@@ -120,7 +120,15 @@ pub(super) fn takers(record: &TaskRecord, around: &Surroundings) -> String {
     }
     if let Some(last) = takers.silent.iter().map(|seen| takers.age(seen)).min() {
         let ago = lasted(last);
+        let now = takers.workers.map(|known| known.now);
+        let mut silent = takers.silent.iter();
+        let all_lost =
+            silent.all(|seen| now.is_some_and(|now| seen.state(now) == WorkerState::Lost));
         text += &match takers.silent.len() {
+            1 if all_lost => format!("; 1 that takes it is lost: seen {ago} ago"),
+            count if all_lost => {
+                format!("; {count} that take it are lost: the last was seen {ago} ago")
+            }
             1 => format!("; 1 that takes it has missed a refresh and may be gone: seen {ago} ago"),
             count => {
                 format!(
