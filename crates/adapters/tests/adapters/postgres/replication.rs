@@ -321,6 +321,42 @@ async fn a_client_is_answered_in_its_time_while_a_look_waits_for_the_standby() {
     );
 }
 
+/// What a look finds is as old as its beginning, and it ends with the wait of the commit itself.
+#[tokio::test]
+async fn a_submission_without_an_answer_is_not_called_refused_because_a_later_try_was() {
+    let pair = Pair::without_its_standby().await;
+    let clock = TestClock::new();
+    let brief = PostgresOptions {
+        lock_timeout: Duration::from_millis(300),
+        ..options()
+    };
+    let (engine, _folder) = engine_under(&pair.proxy.url(&pair.url), &clock, brief).await;
+    let answer = pair.submits(&engine, "key");
+    pair.until_waiting(1).await;
+    // Its commit waits on, without a connection that takes its answer. The next ones wait for its locks.
+    pair.proxy.redirect(pair.primary.port());
+    // Until its patience is over, and not so long that a look has no time.
+    let mut advances = 0..8;
+    eventually("a look that waits, or an answer", || {
+        if advances.next().is_some() {
+            clock.advance("1s");
+        }
+        async { (answer.is_finished() || pair.waiting().await > 1).then_some(()) }
+    })
+    .await;
+    pair.standby.begin();
+    let answer = answer.await.unwrap();
+    if let Err(error) = &answer {
+        let unknown = matches!(error, SubmitError::Store(StoreError::Unknown(_)));
+        assert!(unknown, "{error:?}");
+    }
+    eventually("its task", || async {
+        let tasks = number(&pair.admin, "SELECT count(*) FROM tasks").await;
+        (tasks == 1).then_some(())
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_role_whose_commits_do_not_wait_for_the_standby_is_named() {
     let pair = Pair::without_its_standby().await;
