@@ -8,7 +8,7 @@ use counterstep_steps::contracts::{
     BreakerOverride, Direction, Host, Overrides, TaskId, TaskStatus, WaitReason,
 };
 use counterstep_steps::policies::Policies;
-use counterstep_steps::ports::{ServiceAnswer, ServiceRequest};
+use counterstep_steps::ports::{HttpServices, ServiceAnswer, ServiceRequest};
 use counterstep_steps::{CancelToken, Registry};
 use counterstep_tasks::PlaceOrder;
 use counterstep_testkit::many_tasks::eventually;
@@ -60,27 +60,34 @@ fn impatient(services: &Services) -> Harness {
     harness(services).settings(|settings| settings.longest_attempt = Some(PATIENCE))
 }
 
-struct Around(Services);
+/// One set of clients for all runs of a sweep: each client reads the authorities of the machine.
+struct Around {
+    services: Services,
+    clients: Arc<dyn HttpServices>,
+}
+
+impl Around {
+    async fn start() -> Arc<Self> {
+        let services = Services::start().await;
+        let clients = services.http_services();
+        Arc::new(Self { services, clients })
+    }
+}
 
 impl Surroundings for Around {
     fn around(&self, harness: Harness) -> Harness {
-        harness.services(self.0.http_services())
+        harness.services(self.clients.clone())
     }
 
     fn assert_after(&self, task: &TestTask, status: TaskStatus) {
-        self.0
+        self.services
             .assert_settled(task.id, status == TaskStatus::Completed);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_fault_at_every_step_of_place_order_leaves_a_clean_slate() {
-    every_fault_amid(
-        Arc::new(Around(Services::start().await)),
-        only_orders,
-        small,
-    )
-    .await;
+    every_fault_amid(Around::start().await, only_orders, small).await;
 }
 
 fn approved() -> Form {
@@ -89,12 +96,7 @@ fn approved() -> Form {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_fault_at_every_step_of_a_large_order_that_is_approved_leaves_a_clean_slate() {
-    every_fault_amid(
-        Arc::new(Around(Services::start().await)),
-        only_orders,
-        approved,
-    )
-    .await;
+    every_fault_amid(Around::start().await, only_orders, approved).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
