@@ -4,10 +4,10 @@ use crate::exit::Exit;
 use crate::logging;
 use crate::panics;
 use crate::settings::{LogFormat, Settings};
+use counterstep_adapters::folder::FolderScratch;
 use counterstep_adapters::step_processes::{self, ChildProcesses, LogSettings};
 use counterstep_contracts::Host;
 use counterstep_steps::Registry;
-use std::path::Path;
 use std::process::ExitCode;
 
 pub use counterstep_adapters::step_processes::{Protection, hide_memory, is_prepared};
@@ -59,10 +59,10 @@ pub fn check(registry: &Registry, settings: &Settings, hosts: &[Host]) -> Result
     }
 }
 
-/// Starts processes for steps as these settings say. `scratch`: the folder of scratch files.
-pub(crate) fn processes(settings: &Settings, scratch: &Path) -> ChildProcesses {
+/// Starts processes for steps as these settings say. `scratch`: as the turns have it.
+pub(crate) fn processes(settings: &Settings, scratch: FolderScratch) -> ChildProcesses {
     ChildProcesses {
-        scratch: scratch.to_owned(),
+        scratch,
         log: LogSettings {
             filter: settings.log.clone(),
             json: settings.log_format == LogFormat::Json,

@@ -408,6 +408,57 @@ impl Fly {
     }
 }
 
+#[derive(Serialize, Deserialize)]
+struct Freight {
+    text: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Loaded {
+    file: ScratchFile,
+}
+
+/// A file that processes hand to each other. Its bytes are turned round once it is sealed: where it is read against its SHA-256
+/// again, it counts as lost, and its step runs again.
+struct Haul;
+
+#[distributed_task(queue = "errands")]
+impl Haul {
+    type Request = Freight;
+    type Response = Vec<String>;
+
+    #[step(
+        1,
+        host = "worker",
+        isolate = "process",
+        no_undo = "writes scratch only"
+    )]
+    async fn load(ctx: &StepContext, freight: &Freight) -> StepResult<Loaded> {
+        let draft = ctx.scratch("freight").await?;
+        std::fs::write(draft.path(), &freight.text).transient("the file")?;
+        let file = draft.seal().await?;
+        let turned: String = freight.text.chars().rev().collect();
+        std::fs::write(ctx.scratch_path(&file).await?, turned).transient("the file")?;
+        Ok(Loaded { file })
+    }
+
+    #[step(2, host = "worker", isolate = "process", no_undo = "only reads")]
+    async fn carry(ctx: &StepContext, load: &Loaded) -> StepResult<String> {
+        let path = ctx.scratch_path(&load.file).await?;
+        std::fs::read_to_string(path).transient("the file")
+    }
+
+    #[step(3, host = "worker", no_undo = "only reads")]
+    async fn unload(ctx: &StepContext, load: &Loaded) -> StepResult<String> {
+        let path = ctx.scratch_path(&load.file).await?;
+        std::fs::read_to_string(path).transient("the file")
+    }
+
+    fn respond(carry: &String, unload: &String) -> Vec<String> {
+        vec![carry.clone(), unload.clone()]
+    }
+}
+
 /// Twice: at the first one the standard library only takes its own handler away.
 fn signal(name: &str) {
     let own = std::process::id().to_string();
@@ -455,6 +506,7 @@ fn main() -> ExitCode {
         .with::<RunErrand>()
         .with::<Misbehave>()
         .with::<Fly>()
+        .with::<Haul>()
         .with::<Endure>()
         .with::<Falter>()
         .with::<Block>();

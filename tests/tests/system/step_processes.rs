@@ -172,3 +172,20 @@ async fn a_cancel_and_the_end_of_the_worker_end_the_process_of_a_step() {
     until_gone(&pids).await;
     assert!(api_process.stop().success());
 }
+
+/// It has other bytes by then, so that its step would run again wherever it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_a_process_has_sealed_is_hashed_neither_in_the_next_one_nor_in_the_worker() {
+    let fleet = Fleet::start(PROGRAM, TIMES);
+    let (api_process, api) = fleet.api();
+    let worker = fleet.worker(&[]);
+    let task = submit(&api, "haul", &json!({ "text": "ebb" })).await;
+    let view = api.at_rest_within(task, LATER).await;
+    assert_eq!(view.status, TaskStatus::Completed, "{:?}", view.failure);
+    assert_eq!(view.response, Some(json!(["bbe", "bbe"])));
+    let known = Rows::of_cluster(&fleet.cluster).await.task(task).await;
+    let attempts = known.record.steps.iter().map(|step| step.attempts.0);
+    assert_eq!(attempts.collect::<Vec<_>>(), [1, 1, 1], "{}", known.trail());
+    assert!(worker.stop().success());
+    assert!(api_process.stop().success());
+}

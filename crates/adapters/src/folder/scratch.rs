@@ -31,8 +31,8 @@ const DRAFT: &str = ".draft";
 const MEASURED_FOR: Duration = Duration::from_secs(1);
 
 /// Scratch files in a folder of this host. Nothing is flushed to disk: after a power cut a file may have its length and other
-/// bytes. One that this process has not sealed is read once against its SHA-256, and counts as gone where it differs; the engine
-/// makes it again.
+/// bytes. One that neither this process nor one that it has started for a step has sealed is read once against its SHA-256, and
+/// counts as gone where it differs; the engine makes it again.
 #[derive(Debug, Clone)]
 pub struct FolderScratch {
     root: PathBuf,
@@ -62,6 +62,44 @@ impl FolderScratch {
     #[must_use]
     pub fn blocking(self, blocking: BlockingCalls) -> Self {
         Self { blocking, ..self }
+    }
+
+    /// Where all files lie.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The files of a task whose content is known.
+    pub(crate) fn known_of(&self, task: TaskId) -> Vec<PathBuf> {
+        let known = self.known.lock();
+        known.get(&task).into_iter().flatten().cloned().collect()
+    }
+
+    /// Takes over from another process which files of a task are what their names say: this one need not read them again.
+    pub(crate) fn know(&self, task: TaskId, files: impl IntoIterator<Item = PathBuf>) {
+        let mut files = files.into_iter().peekable();
+        if files.peek().is_some() {
+            self.known.lock().entry(task).or_default().extend(files);
+        }
+    }
+
+    /// Takes over what a process has sealed that was started for this step, by its SHA-256: no file of another step.
+    pub(crate) fn know_sealed(&self, task: TaskId, step: &str, sealed: &[String]) {
+        if let Ok(folder) = self.folder(task, step) {
+            let named = sealed.iter().filter(|name| is_segment(name));
+            self.know(task, named.map(|name| folder.join(name)));
+        }
+    }
+
+    /// What [`know_sealed`](Self::know_sealed) takes over.
+    pub(crate) fn sealed_by(&self, task: TaskId, step: &str) -> Vec<String> {
+        let Ok(folder) = self.folder(task, step) else {
+            return Vec::new();
+        };
+        let known = self.known_of(task).into_iter();
+        let of_step = known.filter(|path| path.parent() == Some(&folder));
+        let name = |path: PathBuf| Some(path.file_name()?.to_str()?.to_owned());
+        of_step.filter_map(name).collect()
     }
 
     async fn run<T: Send + 'static>(

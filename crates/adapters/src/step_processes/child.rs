@@ -211,6 +211,7 @@ async fn carry_out(mut registry: Registry, order: Order, line: Arc<Line>) -> Don
     let failed = |error| Done {
         result: Err(error),
         sql: Vec::new(),
+        sealed: Vec::new(),
         unsent: false,
     };
     let Some(task_type) = task_type.filter(|it| it.decl.definition_hash() == order.definition)
@@ -225,17 +226,20 @@ async fn carry_out(mut registry: Registry, order: Order, line: Arc<Line>) -> Don
         return failed(StepError::transient(error));
     }
     let scratch = match FolderScratch::open(&order.scratch) {
-        Ok(scratch) => Arc::new(scratch),
+        Ok(scratch) => scratch,
         Err(error) => {
             return failed(StepError::transient(format_args!(
                 "the scratch folder: {error}"
             )));
         }
     };
+    let task = order.execution.task;
+    scratch.know(task, order.known_scratch);
     let progress = RemoteProgress::start(line.clone());
     let until = Instant::now() + order.time_left.min(Duration::from_secs(10 * 365 * 86_400));
     let objects = Arc::new(RemoteObjects(line.clone()));
-    let context = StepContext::new(order.execution, line.cancel.clone(), objects, scratch)
+    let ours = Arc::new(scratch.clone());
+    let context = StepContext::new(order.execution, line.cancel.clone(), objects, ours)
         .with_services(Arc::new(RemoteServices(line.clone())))
         .of_task(order.facts)
         .limited_by(TimeLeft::read_by(move || {
@@ -273,6 +277,7 @@ async fn carry_out(mut registry: Registry, order: Order, line: Arc<Line>) -> Don
     Done {
         result,
         sql: context.take_sql(),
+        sealed: scratch.sealed_by(task, step),
         unsent: context.is_unsent(),
     }
 }

@@ -48,6 +48,8 @@ pub(super) struct Order {
     pub(super) time_left: Duration,
     /// The folder of scratch files of this host.
     pub(super) scratch: PathBuf,
+    /// The files of the task there whose content is known: it is not read to check it.
+    pub(super) known_scratch: Vec<PathBuf>,
     /// Bytes that its memory may grow by.
     pub(super) memory: Option<u64>,
     pub(super) log: LogSettings,
@@ -132,6 +134,8 @@ pub(super) enum Up {
 pub(super) struct Done {
     pub(super) result: StepResult<Value>,
     pub(super) sql: Vec<Sql>,
+    /// The scratch files that it has sealed, by their SHA-256.
+    pub(super) sealed: Vec<String>,
     /// Its last call was provably never sent.
     pub(super) unsent: bool,
 }

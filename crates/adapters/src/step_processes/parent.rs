@@ -6,7 +6,7 @@ use super::memory::Look;
 use super::process::{StepProcess, words};
 use super::protection::{self, Protection};
 use super::role::{MARK, Plan, Role};
-use crate::folder::folder_of_task;
+use crate::folder::{FolderScratch, folder_of_task};
 use bytes::Bytes;
 use counterstep_contracts::bytes::format_bytes;
 use counterstep_kernel::ports::{IsolatedCode, StepProcesses};
@@ -66,8 +66,8 @@ pub fn is_prepared() -> bool {
 /// Starts this program for steps.
 #[derive(Debug, Clone)]
 pub struct ChildProcesses {
-    /// The folder of scratch files of this host.
-    pub scratch: PathBuf,
+    /// The scratch files of this host, as its turns have them.
+    pub scratch: FolderScratch,
     /// How they log.
     pub log: LogSettings,
     /// Names of further variables that they get.
@@ -95,7 +95,7 @@ impl StepProcesses for ChildProcesses {
 impl ChildProcesses {
     fn command(&self, code: &IsolatedCode, socket: StdUnixStream) -> io::Result<Command> {
         let (decl, execution) = (code.task_type.decl, code.context.execution());
-        let of_task = folder_of_task(&self.scratch, execution.task);
+        let of_task = folder_of_task(self.scratch.root(), execution.task);
         let name = format!("counterstep-step:{}/{}", decl.name, execution.step);
         let role = Role::Supervisor(Plan {
             host: std::process::id().cast_signed(),
@@ -137,7 +137,8 @@ impl ChildProcesses {
             own_output: code.own_output.clone(),
             output_limit: limit.0,
             time_left: context.time_left(),
-            scratch: self.scratch.clone(),
+            scratch: self.scratch.root().to_owned(),
+            known_scratch: self.scratch.known_of(context.execution().task),
             memory: bound_of(code),
             log: self.log.clone(),
         }
@@ -159,7 +160,12 @@ impl ChildProcesses {
         loop {
             tokio::select! {
                 asked = frames.next() => match asked {
-                    Some(Ok((Up::Done(done), _))) => return Ok(desk.done(*done)),
+                    Some(Ok((Up::Done(done), _))) => {
+                        // Its own folder is all that it could write to.
+                        let of = code.context.execution();
+                        self.scratch.know_sealed(of.task, &of.step, &done.sealed);
+                        return Ok(desk.done(*done));
+                    }
                     Some(Ok((Up::Began { process }, _))) => if let Some(order) = order.take() {
                         memory = bound.and_then(|_| Look::at(process));
                         // A process that ends before it has read that says why below.

@@ -108,6 +108,8 @@ pub fn open<'a>(
                 hints.clone(),
             ));
         }
+        let scratch = FolderScratch::open(&made(&settings.scratch)?)
+            .map_err(|error| unusable(&settings.scratch, "used", &error))?;
         let ports = Ports {
             store: payloads::in_front(settings, store)?,
             queue,
@@ -116,15 +118,12 @@ pub fn open<'a>(
             hints,
             services: http_services(settings, &registry, role)?,
             objects: objects(settings)?,
-            scratch: Arc::new(
-                FolderScratch::open(&made(&settings.scratch)?)
-                    .map_err(|error| unusable(&settings.scratch, "used", &error))?,
-            ),
+            scratch: Arc::new(scratch.clone()),
             steps: steps(role)?,
             clock: Arc::new(SystemClock::new()),
             random: Arc::new(SystemRandom),
         };
-        let processes = step_process::processes(settings, &settings.scratch);
+        let processes = step_process::processes(settings, scratch);
         let metrics = Metrics::of(&registry, &engine.metrics_labels);
         let spool = spool(settings, &registry, role)?;
         let engine = Engine::new(ports, registry, engine, role)
