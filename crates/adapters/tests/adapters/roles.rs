@@ -12,6 +12,7 @@ use counterstep_reconciler::audit::Scope;
 use counterstep_steps::Sql;
 use counterstep_testkit::servers::shared_postgres;
 use parking_lot::Mutex;
+use tokio::sync::OnceCell;
 
 const ROLES: &str = include_str!("../../../../deploy/postgres/roles.sql");
 
@@ -28,15 +29,19 @@ fn run_roles(owner: &str, text: &str) {
     shared_postgres().run_sql(owner, text).unwrap();
 }
 
-/// The same with another role.
-async fn with_the_role(role: &str) -> (embedded::Fixture, Ports, String) {
-    let owner = shared_postgres().database();
-    PostgresStore::migrate(&owner, &postgres::options())
-        .await
-        .expect("a schema");
+/// A migrated database with its roles.
+async fn with_roles() -> String {
+    let owner = postgres::database().await;
     // As after each migration: once more does no harm.
     run_roles(&owner, ROLES);
     run_roles(&owner, ROLES);
+    owner
+}
+
+/// The same with another role.
+async fn with_the_role(role: &str) -> (embedded::Fixture, Ports, String) {
+    static WITH_ROLES: OnceCell<String> = OnceCell::const_new();
+    let owner = postgres::copy(WITH_ROLES.get_or_init(with_roles).await).await;
     let service = owner.replacen("postgres@", &format!("{role}@"), 1);
     let store = PostgresStore::open(&service, postgres::options())
         .await

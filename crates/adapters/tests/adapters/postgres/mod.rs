@@ -25,6 +25,7 @@ use counterstep_kernel::ports::{Ports, Store};
 use counterstep_testkit::LossyQueue;
 use counterstep_testkit::servers::shared_postgres;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls};
 
@@ -49,6 +50,19 @@ pub(crate) async fn database() -> String {
         .await
         .expect("a schema");
     url
+}
+
+/// A database with all that the one at this URL has: a copy costs what an empty database does, so that a schema is made once for many
+/// tests.
+pub(crate) async fn copy(url: &str) -> String {
+    static COPIES: AtomicU32 = AtomicU32::new(0);
+    let (server, number) = (shared_postgres(), COPIES.fetch_add(1, Ordering::Relaxed));
+    let (_, template) = url.rsplit_once('/').expect("the URL of a database");
+    let made = format!("CREATE DATABASE copy{number} TEMPLATE {template}");
+    // Not on the thread of the runtime, which has the connection of the migration to close: the server waits for that.
+    let made = tokio::task::spawn_blocking(move || server.run_sql(&server.url(), &made));
+    made.await.expect("it ends").expect("a database");
+    server.url_of(&format!("copy{number}"))
 }
 
 pub(crate) async fn open(url: &str, options: PostgresOptions) -> Store {
