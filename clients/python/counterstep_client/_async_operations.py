@@ -44,15 +44,17 @@ class Breakers:
     def list(self) -> AsyncIterator[types.BreakerView]:
         """List the breakers, and how each stands.
 
-        Those of the task types, as the process that answers sees them. Needs the role `admin` in the tenant `default`.
+        Those of the task types. Without a Redis each process has its own: then those of all processes that are alive,
+        as of their last refresh. Needs the role `admin` in the tenant `default`.
         """
         return cast("AsyncIterator[types.BreakerView]", self._calls.items("GET", "/api/breakers", ()))
 
     async def close(self, name: str, *, note: str, actor: Union[str, None] = NOT_GIVEN) -> types.BreakerView:
         """Close a breaker that is open.
 
-        Attempts start, in all processes that share its hints. A task that sleeps for it starts at its due time. Needs
-        the role `admin` in the tenant `default`. `Problem`: `no-such-breaker`.
+        Attempts start. Without a Redis the `processes` of the answer close theirs with their next refresh, within 15
+        seconds. A task that sleeps for it starts at its due time. Needs the role `admin` in the tenant `default`.
+        `Problem`: `no-such-breaker`.
         """
         return cast("types.BreakerView", await self._calls.json("POST", "/api/breakers/{}/close", (name,), body={"note": note, "actor": actor}))
 
@@ -126,13 +128,14 @@ class DeadLetters:
         type: str = NOT_GIVEN,
         status: Union[Literal["compensation_failed", "dead_lettered"], Iterable[Literal["compensation_failed", "dead_lettered"]]] = NOT_GIVEN,
         parked_since: str = NOT_GIVEN,
+        order: Literal["newest", "longest_parked"] = NOT_GIVEN,
         limit: int = NOT_GIVEN,
     ) -> AsyncIterator[types.DeadLetter]:
         """List parked tasks, the newest first.
 
         A page; without `next_cursor` the last one. Needs the role `read`.
         """
-        return cast("AsyncIterator[types.DeadLetter]", self._calls.items("GET", "/api/dead-letters", (), query={"type": type, "status": status, "parked_since": parked_since, "limit": limit}))
+        return cast("AsyncIterator[types.DeadLetter]", self._calls.items("GET", "/api/dead-letters", (), query={"type": type, "status": status, "parked_since": parked_since, "order": order, "limit": limit}))
 
     async def groups(
         self,
@@ -153,6 +156,20 @@ class DeadLetters:
         All that there is to know of it. Needs the role `read`. `Problem`: `no-such-task`, `not-parked`.
         """
         return cast("types.DeadLetterView", await self._calls.json("GET", "/api/dead-letters/{}", (task_id,)))
+
+    async def poison(self) -> types.PoisonMessages:
+        """List messages that no host can read, the last kept first.
+
+        The last 200. Needs the role `admin` in the tenant `default`.
+        """
+        return cast("types.PoisonMessages", await self._calls.json("GET", "/api/poison-messages", ()))
+
+    async def remove_poison(self, poison_id: str) -> None:
+        """Remove a message that no host can read.
+
+        It is gone. Needs the role `admin` in the tenant `default`. `Problem`: `no-such-poison-message`.
+        """
+        await self._calls.nothing("DELETE", "/api/poison-messages/{}", (poison_id,))
 
 
 class Gates:
@@ -245,25 +262,6 @@ class Limits:
         It holds as it is declared. Needs the role `admin` in the tenant `default`. `Problem`: `no-such-limit`.
         """
         return cast("types.LimitView", await self._calls.json("POST", "/api/limits/{}/reset", (name,), body={"note": note, "actor": actor}))
-
-
-class PoisonMessages:
-    def __init__(self, calls: AsyncCalls) -> None:
-        self._calls = calls
-
-    async def list(self) -> types.PoisonMessages:
-        """List messages that no host can read, the last kept first.
-
-        The last 200. Needs the role `admin` in the tenant `default`.
-        """
-        return cast("types.PoisonMessages", await self._calls.json("GET", "/api/poison-messages", ()))
-
-    async def remove(self, poison_id: str) -> None:
-        """Remove a message that no host can read.
-
-        It is gone. Needs the role `admin` in the tenant `default`. `Problem`: `no-such-poison-message`.
-        """
-        await self._calls.nothing("DELETE", "/api/poison-messages/{}", (poison_id,))
 
 
 class Queues:
@@ -588,12 +586,12 @@ class Workers:
     def __init__(self, calls: AsyncCalls) -> None:
         self._calls = calls
 
-    async def list(self) -> types.WorkersView:
+    async def list(self, *, state: Literal["alive", "lost", "stopped"] = NOT_GIVEN) -> types.WorkersView:
         """Show what is under way, and the processes.
 
         The processes, the last seen first. Needs the role `admin` in the tenant `default`.
         """
-        return cast("types.WorkersView", await self._calls.json("GET", "/api/workers", ()))
+        return cast("types.WorkersView", await self._calls.json("GET", "/api/workers", (), query={"state": state}))
 
     async def pause(
         self,
@@ -637,7 +635,6 @@ class AsyncOperations:
         self.history = History(calls)
         self.keys = Keys(calls)
         self.limits = Limits(calls)
-        self.poison_messages = PoisonMessages(calls)
         self.queues = Queues(calls)
         self.schedules = Schedules(calls)
         self.tasks = Tasks(calls)

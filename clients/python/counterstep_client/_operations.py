@@ -44,15 +44,17 @@ class Breakers:
     def list(self) -> Iterator[types.BreakerView]:
         """List the breakers, and how each stands.
 
-        Those of the task types, as the process that answers sees them. Needs the role `admin` in the tenant `default`.
+        Those of the task types. Without a Redis each process has its own: then those of all processes that are alive,
+        as of their last refresh. Needs the role `admin` in the tenant `default`.
         """
         return cast("Iterator[types.BreakerView]", self._calls.items("GET", "/api/breakers", ()))
 
     def close(self, name: str, *, note: str, actor: Union[str, None] = NOT_GIVEN) -> types.BreakerView:
         """Close a breaker that is open.
 
-        Attempts start, in all processes that share its hints. A task that sleeps for it starts at its due time. Needs
-        the role `admin` in the tenant `default`. `Problem`: `no-such-breaker`.
+        Attempts start. Without a Redis the `processes` of the answer close theirs with their next refresh, within 15
+        seconds. A task that sleeps for it starts at its due time. Needs the role `admin` in the tenant `default`.
+        `Problem`: `no-such-breaker`.
         """
         return cast("types.BreakerView", self._calls.json("POST", "/api/breakers/{}/close", (name,), body={"note": note, "actor": actor}))
 
@@ -126,13 +128,14 @@ class DeadLetters:
         type: str = NOT_GIVEN,
         status: Union[Literal["compensation_failed", "dead_lettered"], Iterable[Literal["compensation_failed", "dead_lettered"]]] = NOT_GIVEN,
         parked_since: str = NOT_GIVEN,
+        order: Literal["newest", "longest_parked"] = NOT_GIVEN,
         limit: int = NOT_GIVEN,
     ) -> Iterator[types.DeadLetter]:
         """List parked tasks, the newest first.
 
         A page; without `next_cursor` the last one. Needs the role `read`.
         """
-        return cast("Iterator[types.DeadLetter]", self._calls.items("GET", "/api/dead-letters", (), query={"type": type, "status": status, "parked_since": parked_since, "limit": limit}))
+        return cast("Iterator[types.DeadLetter]", self._calls.items("GET", "/api/dead-letters", (), query={"type": type, "status": status, "parked_since": parked_since, "order": order, "limit": limit}))
 
     def groups(
         self,
@@ -153,6 +156,20 @@ class DeadLetters:
         All that there is to know of it. Needs the role `read`. `Problem`: `no-such-task`, `not-parked`.
         """
         return cast("types.DeadLetterView", self._calls.json("GET", "/api/dead-letters/{}", (task_id,)))
+
+    def poison(self) -> types.PoisonMessages:
+        """List messages that no host can read, the last kept first.
+
+        The last 200. Needs the role `admin` in the tenant `default`.
+        """
+        return cast("types.PoisonMessages", self._calls.json("GET", "/api/poison-messages", ()))
+
+    def remove_poison(self, poison_id: str) -> None:
+        """Remove a message that no host can read.
+
+        It is gone. Needs the role `admin` in the tenant `default`. `Problem`: `no-such-poison-message`.
+        """
+        self._calls.nothing("DELETE", "/api/poison-messages/{}", (poison_id,))
 
 
 class Gates:
@@ -245,25 +262,6 @@ class Limits:
         It holds as it is declared. Needs the role `admin` in the tenant `default`. `Problem`: `no-such-limit`.
         """
         return cast("types.LimitView", self._calls.json("POST", "/api/limits/{}/reset", (name,), body={"note": note, "actor": actor}))
-
-
-class PoisonMessages:
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
-
-    def list(self) -> types.PoisonMessages:
-        """List messages that no host can read, the last kept first.
-
-        The last 200. Needs the role `admin` in the tenant `default`.
-        """
-        return cast("types.PoisonMessages", self._calls.json("GET", "/api/poison-messages", ()))
-
-    def remove(self, poison_id: str) -> None:
-        """Remove a message that no host can read.
-
-        It is gone. Needs the role `admin` in the tenant `default`. `Problem`: `no-such-poison-message`.
-        """
-        self._calls.nothing("DELETE", "/api/poison-messages/{}", (poison_id,))
 
 
 class Queues:
@@ -588,12 +586,12 @@ class Workers:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
 
-    def list(self) -> types.WorkersView:
+    def list(self, *, state: Literal["alive", "lost", "stopped"] = NOT_GIVEN) -> types.WorkersView:
         """Show what is under way, and the processes.
 
         The processes, the last seen first. Needs the role `admin` in the tenant `default`.
         """
-        return cast("types.WorkersView", self._calls.json("GET", "/api/workers", ()))
+        return cast("types.WorkersView", self._calls.json("GET", "/api/workers", (), query={"state": state}))
 
     def pause(
         self,
@@ -637,7 +635,6 @@ class Operations:
         self.history = History(calls)
         self.keys = Keys(calls)
         self.limits = Limits(calls)
-        self.poison_messages = PoisonMessages(calls)
         self.queues = Queues(calls)
         self.schedules = Schedules(calls)
         self.tasks = Tasks(calls)

@@ -536,13 +536,22 @@ class BreakerRequest(_BreakerRequestMust, _BreakerRequestMay):
     """Body of `POST /api/breakers/{name}/close`."""
 
 
-class BreakerView(TypedDict):
-    """A line of `GET /api/breakers`."""
-
+class _BreakerViewMust(TypedDict):
     #: Name of the breaker.
     name: str
-    #: How it stands, as the process that answers sees it. Without a server for hints each process has its own.
+    #: How it stands. Without a Redis each process has its own: then that of the process which lets the fewest
+    #: attempts through, as of the last refresh of the worker registry.
     state: BreakerStanding
+
+
+class _BreakerViewMay(TypedDict, total=False):
+    #: Without a Redis: the processes whose own breaker is not closed. After a close: those that close theirs with
+    #: their next refresh.
+    processes: List[str]
+
+
+class BreakerView(_BreakerViewMust, _BreakerViewMay):
+    """A line of `GET /api/breakers`."""
 
 
 class BulkFailure(TypedDict):
@@ -608,18 +617,32 @@ class _BulkPreviewMust(TypedDict):
 
 
 class _BulkPreviewMay(TypedDict, total=False):
+    #: With `run-again`: number of tasks that have run again before, as new tasks. They are not counted above, and
+    #: stay as they are.
+    already_run_again: Optional[int]
     #: Their causes, the most frequent first; of tasks without a failure there is none.
     causes: List[DeadLetterGroup]
     #: What was asked for.
     filter: Optional[BulkFilter]
     #: The group that was asked for.
     group: Optional[str]
+    #: With `run-again`: which tasks would be refused.
+    refused: Optional[BulkRefused]
     #: What would be undone; missing where the action undoes nothing.
     undo: Optional[BulkUndo]
 
 
 class BulkPreview(_BulkPreviewMust, _BulkPreviewMay):
     """What an operation would be for: answer to a `preview`."""
+
+
+class BulkRefused(TypedDict):
+    """Which tasks would not run again, of those that were looked at for it."""
+
+    #: Why, the most frequent reason first; empty: none of them would be refused.
+    reasons: List[RefusedFor]
+    #: Number of tasks that were looked at: the last submitted.
+    tasks: int
 
 
 class _BulkRequestMust(TypedDict):
@@ -692,6 +715,9 @@ class _BulkViewMust(TypedDict):
 _BulkViewMay = TypedDict(
     "_BulkViewMay",
     {
+        #: With `run-again`: number of tasks that had run again before their turn, by another operation or a
+        #: person; they were left alone.
+        "already_run_again": "Optional[int]",
         #: With `resolve`: what has become of each task.
         "as": "Optional[SettledAs]",
         #: The first failures.
@@ -1648,6 +1674,15 @@ class _RecoveriesRequestMay(TypedDict, total=False):
 
 class RecoveriesRequest(_RecoveriesRequestMust, _RecoveriesRequestMay):
     """Body of `POST /api/tasks/{id}/recoveries`."""
+
+
+class RefusedFor(TypedDict):
+    """A reason for which tasks would be refused."""
+
+    #: The reason, as text.
+    reason: str
+    #: Number of tasks.
+    tasks: int
 
 
 class _ResetLimitRequestMust(TypedDict):

@@ -278,8 +278,16 @@ export type BreakerStanding =
 export interface BreakerView {
   /** Name of the breaker. */
   name: string;
-  /** How it stands, as the process that answers sees it. Without a server for hints each process has its own. */
+  /**
+   * How it stands. Without a Redis each process has its own: then that of the process which lets the fewest
+   * attempts through, as of the last refresh of the worker registry.
+   */
   state: BreakerStanding;
+  /**
+   * Without a Redis: the processes whose own breaker is not closed. After a close: those that close theirs with
+   * their next refresh.
+   */
+  processes?: string[];
 }
 
 /**
@@ -347,14 +355,29 @@ export interface BulkPreview {
   count: number;
   /** The first of them: the last submitted. */
   tasks: TaskId[];
+  /**
+   * With `run-again`: number of tasks that have run again before, as new tasks. They are not counted above, and
+   * stay as they are.
+   */
+  already_run_again?: number | null;
   /** Their causes, the most frequent first; of tasks without a failure there is none. */
   causes?: DeadLetterGroup[];
   /** What was asked for. */
   filter?: BulkFilter | null;
   /** The group that was asked for. */
   group?: string | null;
+  /** With `run-again`: which tasks would be refused. */
+  refused?: BulkRefused | null;
   /** What would be undone; missing where the action undoes nothing. */
   undo?: BulkUndo | null;
+}
+
+/** Which tasks would not run again, of those that were looked at for it. */
+export interface BulkRefused {
+  /** Why, the most frequent reason first; empty: none of them would be refused. */
+  reasons: RefusedFor[];
+  /** Number of tasks that were looked at: the last submitted. */
+  tasks: number;
 }
 
 /** Body of `POST /api/bulk-operations`. */
@@ -426,6 +449,11 @@ export interface BulkView {
   status: BulkStatus;
   /** Its last change. */
   updated_at: string;
+  /**
+   * With `run-again`: number of tasks that had run again before their turn, by another operation or a person; they
+   * were left alone.
+   */
+  already_run_again?: number | null;
   /** With `resolve`: what has become of each task. */
   as?: SettledAs | null;
   /** The first failures. */
@@ -1478,6 +1506,14 @@ export interface RecoveriesRequest {
   actor?: string | null;
 }
 
+/** A reason for which tasks would be refused. */
+export interface RefusedFor {
+  /** The reason, as text. */
+  reason: string;
+  /** Number of tasks. */
+  tasks: number;
+}
+
 /** Body of `POST /api/limits/{name}/reset`. */
 export interface ResetLimitRequest {
   /** Reason, for the audit. */
@@ -2388,13 +2424,15 @@ export interface AlertsCalls {
 
 export interface BreakersCalls {
   /**
-   * List the breakers, and how each stands. Those of the task types, as the process that answers sees them. Needs
-   * the role `admin` in the tenant `default`.
+   * List the breakers, and how each stands. Those of the task types. Without a Redis each process has its own:
+   * then those of all processes that are alive, as of their last refresh. Needs the role `admin` in the tenant
+   * `default`.
    */
   list(options?: CallOptions): AsyncGenerator<BreakerView, void, undefined>;
   /**
-   * Close a breaker that is open. Attempts start, in all processes that share its hints. A task that sleeps for it
-   * starts at its due time. Needs the role `admin` in the tenant `default`. `Problem`: `no-such-breaker`.
+   * Close a breaker that is open. Attempts start. Without a Redis the `processes` of the answer close theirs with
+   * their next refresh, within 15 seconds. A task that sleeps for it starts at its due time. Needs the role
+   * `admin` in the tenant `default`. `Problem`: `no-such-breaker`.
    */
   close(name: string, body: BreakerRequest, options?: CallOptions): Promise<BreakerView>;
 }
@@ -2424,7 +2462,7 @@ export interface CallerCalls {
 export interface DeadLettersCalls {
   /** List parked tasks, the newest first. A page; without `next_cursor` the last one. Needs the role `read`. */
   list(
-    query?: { type?: string; status?: ("compensation_failed" | "dead_lettered")[]; parked_since?: string | Date; limit?: number },
+    query?: { type?: string; status?: ("compensation_failed" | "dead_lettered")[]; parked_since?: string | Date; order?: "newest" | "longest_parked"; limit?: number },
     options?: CallOptions,
   ): AsyncGenerator<DeadLetter, void, undefined>;
   /** Count parked tasks by cause. The groups, the largest first. Needs the role `read`. */
@@ -2437,6 +2475,16 @@ export interface DeadLettersCalls {
    * it. Needs the role `read`. `Problem`: `no-such-task`, `not-parked`.
    */
   show(taskId: string, options?: CallOptions): Promise<DeadLetterView>;
+  /**
+   * List messages that no host can read, the last kept first. The last 200. Needs the role `admin` in the tenant
+   * `default`.
+   */
+  poison(options?: CallOptions): Promise<PoisonMessages>;
+  /**
+   * Remove a message that no host can read. It is gone. Needs the role `admin` in the tenant `default`. `Problem`:
+   * `no-such-poison-message`.
+   */
+  removePoison(poisonId: string, options?: CallOptions): Promise<void>;
 }
 
 export interface GatesCalls {
@@ -2483,19 +2531,6 @@ export interface LimitsCalls {
    * `default`. `Problem`: `no-such-limit`.
    */
   reset(name: string, body: ResetLimitRequest, options?: CallOptions): Promise<LimitView>;
-}
-
-export interface PoisonMessagesCalls {
-  /**
-   * List messages that no host can read, the last kept first. The last 200. Needs the role `admin` in the tenant
-   * `default`.
-   */
-  list(options?: CallOptions): Promise<PoisonMessages>;
-  /**
-   * Remove a message that no host can read. It is gone. Needs the role `admin` in the tenant `default`. `Problem`:
-   * `no-such-poison-message`.
-   */
-  remove(poisonId: string, options?: CallOptions): Promise<void>;
 }
 
 export interface QueuesCalls {
@@ -2671,7 +2706,7 @@ export interface WorkersCalls {
    * Show what is under way, and the processes. The processes, the last seen first. Needs the role `admin` in the
    * tenant `default`.
    */
-  list(options?: CallOptions): Promise<WorkersView>;
+  list(query?: { state?: "alive" | "lost" | "stopped" }, options?: CallOptions): Promise<WorkersView>;
   /**
    * Let the processes of a machine take no more tasks, until they are resumed. Within a few seconds they claim no
    * task. What runs there goes on. Needs the role `admin` in the tenant `default`. `Problem`: `no-such-workers`.
@@ -2695,7 +2730,6 @@ export interface Operations {
   readonly history: HistoryCalls;
   readonly keys: KeysCalls;
   readonly limits: LimitsCalls;
-  readonly poisonMessages: PoisonMessagesCalls;
   readonly queues: QueuesCalls;
   readonly schedules: SchedulesCalls;
   readonly tasks: TasksCalls;

@@ -24,6 +24,8 @@ export const OPERATIONS = {
     list: { method: "GET", path: "/api/dead-letters", sends: "query", answer: "items" },
     groups: { method: "GET", path: "/api/dead-letters/groups", sends: "query", answer: "json" },
     show: { method: "GET", path: "/api/dead-letters/{task_id}", answer: "json" },
+    poison: { method: "GET", path: "/api/poison-messages", answer: "json" },
+    removePoison: { method: "DELETE", path: "/api/poison-messages/{poison_id}", answer: "nothing" },
   },
   gates: {
     list: { method: "GET", path: "/api/gates", answer: "items" },
@@ -40,10 +42,6 @@ export const OPERATIONS = {
     list: { method: "GET", path: "/api/limits", answer: "items" },
     set: { method: "PUT", path: "/api/limits/{name}", sends: "body", answer: "json" },
     reset: { method: "POST", path: "/api/limits/{name}/reset", sends: "body", answer: "json" },
-  },
-  poisonMessages: {
-    list: { method: "GET", path: "/api/poison-messages", answer: "json" },
-    remove: { method: "DELETE", path: "/api/poison-messages/{poison_id}", answer: "nothing" },
   },
   queues: {
     list: { method: "GET", path: "/api/queues", answer: "items" },
@@ -88,7 +86,7 @@ export const OPERATIONS = {
     show: { method: "GET", path: "/api/webhook-secrets", answer: "json" },
   },
   workers: {
-    list: { method: "GET", path: "/api/workers", answer: "json" },
+    list: { method: "GET", path: "/api/workers", sends: "query", answer: "json" },
     pause: { method: "POST", path: "/api/workers/{machine}/pause", sends: "body", answer: "json" },
     resume: { method: "POST", path: "/api/workers/{machine}/resume", sends: "body", answer: "json" },
   },

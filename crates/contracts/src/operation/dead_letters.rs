@@ -106,8 +106,8 @@ impl Operation for ListDeadLetters {
             &[
                 flag("parked_since", "--since", Takes::Text)
                     .is("Parked since: a duration (2h) or a time"),
-                flag("order", "--oldest", Takes::Itself("longest_parked"))
-                    .is("Those that have been parked for the longest time, in one page"),
+                flag("order", "--order", Takes::Text)
+                    .is("Which come first; the longest parked ones are one page"),
             ],
         );
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(list));
