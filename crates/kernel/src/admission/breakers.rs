@@ -9,6 +9,7 @@ use crate::engine::Engine;
 use crate::engine::time_limits::best_effort;
 use crate::ports::{
     Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, StoreError, WorkerSeen,
+    Workers,
 };
 use crate::record::DbTime;
 use crate::turn::breaker_of;
@@ -91,15 +92,13 @@ pub fn breakers_of_all(engine: &Engine) -> BoxFuture<'_, Result<Vec<BreakerView>
             }
         }
         let found = engine.ports.store.workers().await?;
-        let is_other =
-            |seen: &&WorkerSeen| seen.row.id != id && seen.state(found.now) == WorkerState::Alive;
-        for WorkerSeen { row, .. } in found.rows.iter().filter(is_other) {
-            for (name, state) in &row.breakers {
-                let closed = || view(name.clone(), BreakerStanding::Closed);
-                let view = views.entry(name.clone()).or_insert_with(closed);
-                view.processes.push(row.id.clone());
+        for (name, processes) in open_elsewhere(engine, &found).await? {
+            let closed = || view(name.clone(), BreakerStanding::Closed);
+            let view = views.entry(name.clone()).or_insert_with(closed);
+            for (process, state) in processes.into_iter().filter(|(process, _)| *process != id) {
+                view.processes.push(process);
                 if view.state != BreakerStanding::Open {
-                    view.state = *state;
+                    view.state = state;
                 }
             }
         }
@@ -124,14 +123,15 @@ const fn view(name: String, state: BreakerStanding) -> BreakerView {
 }
 
 /// This process's own breakers that are not closed, behind what people have closed since its row was written at
-/// `since`. None where the hints are shared.
+/// `since`, and whether that could be read. None where the hints are shared.
 pub(crate) async fn not_closed_here(
     engine: &Engine,
     since: Option<DbTime>,
-) -> BTreeMap<String, BreakerStanding> {
+) -> (BTreeMap<String, BreakerStanding>, bool) {
     if engine.ports.hints.is_shared() {
-        return BTreeMap::new();
+        return (BTreeMap::new(), true);
     }
+    let mut are_read = true;
     let mut open = BTreeMap::new();
     for (name, breaker) in declared(engine) {
         let state = standing(&breaker.standing().await);
@@ -156,13 +156,50 @@ pub(crate) async fn not_closed_here(
                     tracing::warn!(breaker, is_closed, "a breaker was closed by a person");
                 }
             }
-            // A later refresh reads those of its own time alone: the breaker closes by its probe.
-            Some(Err(error)) => tracing::warn!(%error, "closed breakers could not be read"),
-            None => tracing::warn!("closed breakers could not be read in time"),
+            // The next refresh looks at the same time again.
+            Some(Err(error)) => {
+                are_read = false;
+                tracing::warn!(%error, "closed breakers could not be read");
+            }
+            None => {
+                are_read = false;
+                tracing::warn!("closed breakers could not be read in time");
+            }
         }
     }
     let states = open.into_iter().map(|(name, (_, state))| (name, state));
-    states.collect()
+    (states.collect(), are_read)
+}
+
+/// The processes that are alive and have a breaker open, by its name: those whose row is newer than its closing by a person.
+pub(crate) async fn open_elsewhere(
+    engine: &Engine,
+    known: &Workers,
+) -> Result<BTreeMap<String, Vec<(String, BreakerStanding)>>, StoreError> {
+    let alive = known.rows.iter();
+    let alive = alive.filter(|seen| seen.state(known.now) == WorkerState::Alive);
+    let mut open: BTreeMap<String, Vec<(&WorkerSeen, BreakerStanding)>> = BTreeMap::new();
+    for seen in alive {
+        for (name, state) in &seen.row.breakers {
+            open.entry(name.clone()).or_default().push((seen, *state));
+        }
+    }
+    if open.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let closings = closings(engine, open.keys().cloned().collect()).await?;
+    let closed_at: BTreeMap<String, DbTime> = closings
+        .into_iter()
+        .map(|row| (row.name, row.seen_at))
+        .collect();
+    let newer = open.into_iter().map(|(name, rows)| {
+        let closed_at = closed_at.get(&name);
+        let rows = rows.into_iter();
+        let rows = rows.filter(|(seen, _)| closed_at.is_none_or(|at| seen.seen_at > *at));
+        let rows = rows.map(|(seen, state)| (seen.row.id.clone(), state));
+        (name, rows.collect())
+    });
+    Ok(newer.collect())
 }
 
 async fn closings(engine: &Engine, names: Vec<String>) -> Result<Vec<Document>, StoreError> {

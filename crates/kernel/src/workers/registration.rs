@@ -33,6 +33,8 @@ pub(crate) struct RegistrationState {
     pub(crate) started_at: Option<DbTime>,
     /// When the last one was, by the same clock.
     pub(crate) refreshed_at: Option<DbTime>,
+    /// Since when closed breakers could not be read; `None`: they were read with the last row.
+    pub(crate) closings_from: Option<DbTime>,
     pub(crate) failing: bool,
     pub(crate) database: DatabaseAnswers,
     /// The queues whose last fetch has failed, and with which words.

@@ -124,9 +124,14 @@ pub(crate) fn runs(engine: &Engine, task: TaskId) -> Runs {
 }
 
 pub(crate) async fn current_row(engine: &Engine) -> WorkerRow {
-    let refreshed_at = engine.registration.known().refreshed_at;
+    let since = {
+        let known = engine.registration.known();
+        known.closings_from.or(known.refreshed_at)
+    };
+    let (breakers, are_read) = breakers::not_closed_here(engine, since).await;
+    engine.registration.known().closings_from = since.filter(|_| !are_read);
     WorkerRow {
-        breakers: breakers::not_closed_here(engine, refreshed_at).await,
+        breakers,
         ..row_without_breakers(engine)
     }
 }

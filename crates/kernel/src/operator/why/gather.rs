@@ -4,6 +4,7 @@
 use super::children::{children_found, first_of};
 use super::evidence::{BreakerFound, Surroundings};
 use super::why_among;
+use crate::admission::breakers::open_elsewhere;
 use crate::admission::limits::limit_found;
 use crate::admission::paused_queues::pause_of;
 use crate::admission::paused_workers::paused_workers;
@@ -15,7 +16,6 @@ use crate::record::TaskRecord;
 use crate::record::load;
 use crate::turn::{breaker_of, likely_next};
 use counterstep_contracts::operator::Why;
-use counterstep_contracts::workers::WorkerState;
 use counterstep_contracts::{QueueName, TaskId, WaitReason};
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -139,7 +139,7 @@ async fn held_back(engine: &Engine, record: &TaskRecord, around: &mut Surroundin
             let state = breaker.known().await;
             let state = match state {
                 Some(BreakerState::Closed) if !engine.ports.hints.is_shared() => {
-                    Some(state_elsewhere(around, breaker.key()))
+                    Some(state_elsewhere(engine, around, record, breaker.key()).await)
                 }
                 state => state,
             };
@@ -157,15 +157,23 @@ async fn held_back(engine: &Engine, record: &TaskRecord, around: &mut Surroundin
 }
 
 /// How a breaker stands that is closed here, where each process has its own: for how long is known to the process alone.
-fn state_elsewhere(around: &Surroundings, name: &str) -> BreakerState {
-    let mut alive = around.workers.iter().flat_map(|found| {
-        let rows = found.rows.iter();
-        rows.filter(move |seen| seen.state(found.now) == WorkerState::Alive)
-    });
-    if alive.any(|seen| seen.row.breakers.contains_key(name)) {
-        BreakerState::Open(Duration::ZERO)
-    } else {
-        BreakerState::Closed
+async fn state_elsewhere(
+    engine: &Engine,
+    around: &Surroundings,
+    record: &TaskRecord,
+    name: &str,
+) -> BreakerState {
+    let Some(workers) = &around.workers else {
+        return BreakerState::Closed;
+    };
+    let open = open_elsewhere(engine, workers).await;
+    let open = read("the breakers of other processes", record, open).unwrap_or_default();
+    match open
+        .get(name)
+        .is_some_and(|processes| !processes.is_empty())
+    {
+        true => BreakerState::Open(Duration::ZERO),
+        false => BreakerState::Closed,
     }
 }
 
