@@ -27,7 +27,13 @@ impl Ground {
         let open = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(place.path(), open).expect("rights");
         let program = place.path().join("effects-program");
-        std::fs::copy(env!("CARGO_BIN_EXE_effects"), &program).expect("the program");
+        // By a process of its own: what a test beside this one starts would inherit the open file, and it could not be executed.
+        let mut copy = std::process::Command::new("cp");
+        let copied = copy
+            .arg(env!("CARGO_BIN_EXE_effects"))
+            .arg(&program)
+            .status();
+        assert!(copied.expect("the program is copied").success());
         let ground = Self { place, program };
         std::fs::create_dir(ground.path("state")).expect("a folder");
         std::fs::write(ground.path("state/secret"), "a secret").expect("a file");
