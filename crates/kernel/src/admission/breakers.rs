@@ -151,9 +151,7 @@ pub(crate) async fn not_closed_here(
                     let Some((breaker, _)) = open.remove(&row.name) else {
                         continue;
                     };
-                    let closed = breaker.close().await;
-                    let (breaker, is_closed) = (row.name, closed.unwrap_or_default());
-                    tracing::warn!(breaker, is_closed, "a breaker was closed by a person");
+                    closed_by_a_person(&breaker, None).await;
                 }
             }
             // The next refresh looks at the same time again.
@@ -245,6 +243,15 @@ fn audited(name: &str, decision: BreakerDecision<'_>) -> AdminChange {
     }
 }
 
+/// Closes it in this process, or for all that share its hints; `by`: where this process was told who decided so. `None`: the hints do
+/// not answer.
+async fn closed_by_a_person(breaker: &Breaker, by: Option<&str>) -> Option<bool> {
+    let closed = breaker.close().await?;
+    let breaker = breaker.key();
+    tracing::warn!(breaker, by, closed, "a breaker was closed by a person");
+    Some(closed)
+}
+
 async fn close_for_all(
     engine: &Engine,
     name: &str,
@@ -261,14 +268,8 @@ async fn close_for_all(
     // one that is closed without a name beside it.
     let change = audited(name, decision);
     admin_audit::put_all(&engine.ports.store, Vec::new(), change).await?;
-    let closed = breaker.close().await.ok_or(BreakerError::NoHints)?;
-    let by = decision.actor;
-    tracing::warn!(
-        breaker = name,
-        by,
-        closed,
-        "a breaker was closed by a person"
-    );
+    let closed = closed_by_a_person(&breaker, Some(decision.actor)).await;
+    closed.ok_or(BreakerError::NoHints)?;
     Ok(Vec::new())
 }
 
@@ -305,14 +306,7 @@ async fn close_in_each(
     });
     written.await?.ok_or_else(|| busy(KIND))?;
     if let Some(breaker) = declared(engine).remove(name) {
-        let closed = breaker.close().await.unwrap_or_default();
-        let by = decision.actor;
-        tracing::warn!(
-            breaker = name,
-            by,
-            closed,
-            "a breaker was closed by a person"
-        );
+        closed_by_a_person(&breaker, Some(decision.actor)).await;
     }
     let id = engine.id.to_string();
     found.processes.retain(|process| *process != id);

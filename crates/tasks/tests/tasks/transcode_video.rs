@@ -12,7 +12,6 @@ use counterstep_tasks::TranscodeVideo;
 use counterstep_tasks::transcode_video::TranscodeVideoResponse;
 use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, Harness, TestTask, sweep};
-use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -386,47 +385,8 @@ async fn what_is_no_video_is_refused_for_good_and_a_play_list_opens_nothing() {
     );
 }
 
-/// In the place of `ffprobe` and `ffmpeg`: what a fault leaves behind does not depend on what is in the files, and the real programs
-/// start three hundred times in a sweep, for a tenth of a second each.
-const STAND_INS: [(&str, &str); 2] = [
-    (
-        "ffprobe",
-        r#"echo '{"streams":[{"width":1280,"height":720}],"format":{"duration":"0.3"}}'"#,
-    ),
-    (
-        "ffmpeg",
-        r#"for path; do :; done; echo a file > "${path#file:}"; echo frame=3"#,
-    ),
-];
-
-#[test]
-fn every_fault_at_every_step_of_transcode_video_leaves_a_clean_slate() {
-    let folder = tempfile::tempdir().expect("a folder");
-    for (name, script) in STAND_INS {
-        let path = folder.path().join(name);
-        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a script");
-        let all = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(&path, all).expect("a program");
-    }
-    // Of a process of its own, since the path is that of the whole process.
-    let mut sweep = Command::new(std::env::current_exe().expect("its own path"));
-    sweep.args(["--ignored", "--exact", "transcode_video::sweep_on_the_path"]);
-    let ended = sweep
-        .env("PATH", folder.path())
-        .output()
-        .expect("it starts");
-    let said = String::from_utf8_lossy(&ended.stdout);
-    let (passed, why) = (
-        said.contains("1 passed"),
-        String::from_utf8_lossy(&ended.stderr),
-    );
-    assert!(ended.status.success() && passed, "{said}{why}");
-}
-
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "a process that the test above starts"]
-async fn sweep_on_the_path() {
-    let in_720p = || form(b"a video".to_vec());
+async fn every_fault_at_every_step_of_transcode_video_leaves_a_clean_slate() {
     sweep::every_fault_within(transcoding, in_720p, Duration::from_secs(60)).await;
 }
 

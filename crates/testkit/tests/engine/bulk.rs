@@ -243,9 +243,8 @@ fn parked(tenant: &str) -> Selection {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dead_letters_of_three_causes_are_three_groups_and_one_is_redriven() {
-    // More than one page of a selection, and of each cause more than one slice of an operation.
-    let mut bench = Bench::with(1_100).await;
+async fn five_thousand_dead_letters_of_three_causes_are_three_groups_and_one_is_redriven() {
+    let mut bench = Bench::with(5_000).await;
     let store = bench.engine().ports.store.clone();
     let found = groups(&store, &parked("default")).await.expect("groups");
     let seen: Vec<_> = found
@@ -256,14 +255,14 @@ async fn dead_letters_of_three_causes_are_three_groups_and_one_is_redriven() {
     assert_eq!(
         seen,
         [
-            ("no account 'acme-#' for task #", 367),
-            ("the bank refused payment # after #ms", 367),
-            ("connection # to # was lost", 366),
+            ("no account 'acme-#' for task #", 1_667),
+            ("the bank refused payment # after #ms", 1_667),
+            ("connection # to # was lost", 1_666),
         ],
         "{found:?}"
     );
-    assert!(found.complete && found.counted == 1_100 && found.others == 0);
-    assert_eq!(bench.bank.starts(), (1_100, 1_100));
+    assert!(found.complete && found.counted == 5_000 && found.others == 0);
+    assert_eq!(bench.bank.starts(), (5_000, 5_000));
 
     bench.bank.repair();
     let group = &found.groups[2];
@@ -273,29 +272,29 @@ async fn dead_letters_of_three_causes_are_three_groups_and_one_is_redriven() {
         .expect("a preview");
     assert_eq!(
         (counted.count, counted.complete, counted.tasks.len()),
-        (366, true, 20)
+        (1_666, true, 20)
     );
     assert_eq!(counted.tasks[0], group.example);
     let started = bench.start(spec).await;
     assert_eq!(
         (started.status, started.left),
-        (BulkStatus::Running, Some(366))
+        (BulkStatus::Running, Some(1_666))
     );
     let ended = bench.execute(&started.id).await;
     assert_eq!(
         (ended.status, ended.done),
-        (BulkStatus::Done, 366),
+        (BulkStatus::Done, 1_666),
         "{ended:?}"
     );
     assert_eq!((ended.failed, ended.skipped, ended.left), (0, 0, Some(0)));
 
     let redriven = bench.in_status(TaskStatus::Dispatched).await;
-    assert_eq!(redriven.len(), 366);
+    assert_eq!(redriven.len(), 1_666);
     bench.site.serve(32);
     bench.site.all_are(TaskStatus::Completed, &redriven).await;
     assert_eq!(
         bench.bank.starts(),
-        (1_100, 1_466),
+        (5_000, 6_666),
         "they go on behind the first step"
     );
     bench.site.assert_invariants(&redriven[..3]).await;

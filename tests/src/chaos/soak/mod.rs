@@ -51,12 +51,12 @@ enum Kind {
 impl Kind {
     const ALL: [Self; 4] = [Self::Memory, Self::Descriptors, Self::Rows, Self::Files];
 
-    /// Memory has the few megabytes that a process takes when it is busy, and descriptors the connections to the object store that
-    /// many deletes at a time open; rows and files are those of a minute or two of tasks, and so are up and down with the faults.
+    /// Memory and descriptors have the few megabytes and connections that a process takes when it is busy; rows and files are those
+    /// of a minute or two of tasks, and so are up and down with the faults.
     const fn bound(self) -> Bound {
         let (share, least) = match self {
             Self::Memory => (0.1, 10.0),
-            Self::Descriptors => (0.1, 25.0),
+            Self::Descriptors => (0.1, 10.0),
             Self::Rows | Self::Files => (0.25, 50.0),
         };
         Bound { share, least }
