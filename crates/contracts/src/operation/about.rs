@@ -1,7 +1,8 @@
 //! What is written down of an operation beside its types: a value that constants are built of. Must not know a type.
 
-use super::{Access, Also, Chapter, Command, Flag, Link, Verb};
+use super::{Access, Also, Chapter, Command, Flag, GateMove, Link, Verb};
 use crate::ProblemCode;
+use crate::gate::GateKind;
 use serde_json::Value;
 
 /// What is written down of an operation.
@@ -194,6 +195,13 @@ impl About {
             is_of_group: true,
             ..command
         })
+    }
+
+    /// It is asked for as `gates set KIND` or `gates reset KIND`, too.
+    #[must_use]
+    pub const fn of_gate(self, does: GateMove, kind: GateKind) -> Self {
+        let (gate, command) = (Some((does, kind)), self.its_command());
+        self.with(Command { gate, ..command })
     }
 
     /// Its command prints all that there is, and with `--follow` what comes, as long as this says.

@@ -2,8 +2,9 @@
 
 use super::command::NOTE;
 use super::shown::{Cell, Shown, Table, View};
-use super::{About, Access, Chapter, Operation, text_target};
+use super::{About, Access, Chapter, GateMove, Operation, text_target};
 use crate::ProblemCode;
+use crate::gate::GateKind;
 use crate::http::Page;
 use crate::workers::{BreakerRequest, BreakerStanding, BreakerView};
 
@@ -55,7 +56,8 @@ impl Operation for CloseBreaker {
          seconds. A task that sleeps for it starts at its due time",
     )
     .problems(&[ProblemCode::NoSuchBreaker])
-    .command(["breakers", "close"], &[NOTE]).more("attempts start in all processes; without a Redis within 15 seconds");
+    .command(["breakers", "close"], &[NOTE])
+    .of_gate(GateMove::Reset, GateKind::Breaker).more("attempts start in all processes; without a Redis within 15 seconds");
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(|it| rows(std::slice::from_ref(it))));
 
     fn example() -> (BreakerRequest, BreakerView) {

@@ -1,6 +1,8 @@
 //! The command that asks for an operation, as data: its words, and the flags that have the fields of what is sent. Must not write
 //! a line.
 
+use crate::gate::GateKind;
+
 /// A command.
 #[derive(Debug, Clone, Copy)]
 pub struct Command {
@@ -16,6 +18,8 @@ pub struct Command {
     pub also: Option<Also>,
     /// Whether the group without a further command asks for it, too.
     pub is_of_group: bool,
+    /// What it does to which kind of gate: it is asked for as `gates set KIND` or `gates reset KIND`, too.
+    pub gate: Option<(GateMove, GateKind)>,
     /// What `--follow` does: without it, and without `--limit`, the command prints all that there is behind the cursor.
     pub follows: Option<&'static str>,
 }
@@ -29,7 +33,45 @@ impl Command {
             more: "",
             also: None,
             is_of_group: false,
+            gate: None,
             follows: None,
+        }
+    }
+}
+
+/// What a command does to a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GateMove {
+    /// A person holds tasks back.
+    Set,
+    /// What was set holds no more.
+    Reset,
+}
+
+impl GateMove {
+    /// Both of them.
+    pub const ALL: [Self; 2] = [Self::Set, Self::Reset];
+
+    /// The group of commands of gates.
+    pub const GROUP: &'static str = "gates";
+
+    /// The command in that group.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Set => "set",
+            Self::Reset => "reset",
+        }
+    }
+
+    /// What it does, in a line.
+    #[must_use]
+    pub const fn summary(self) -> &'static str {
+        match self {
+            Self::Set => "Hold tasks back: name what, then give what its own command takes",
+            Self::Reset => {
+                "Let tasks go on: name what was set, paused, disabled or opened after failures"
+            }
         }
     }
 }

@@ -3,7 +3,8 @@
 use super::command::{Flag, NOTE, Takes, flag};
 use super::examples::CHANGED;
 use super::shown::{Cell, Shown, Table, View};
-use super::{About, Access, Chapter, Operation, text_target};
+use super::{About, Access, Chapter, GateMove, Operation, text_target};
+use crate::gate::GateKind;
 use crate::http::Page;
 use crate::limit::{
     DeclaredLimit, LimitSetView, LimitUseView, LimitView, ResetLimitRequest, SetLimitRequest,
@@ -61,6 +62,7 @@ impl Operation for SetLimit {
         .answers(200, "They hold within a few seconds, in all processes")
         .problems(&[ProblemCode::NoSuchLimit])
         .command(["limits", "set"], &[AT_ONCE, RATE, NOTE])
+        .of_gate(GateMove::Set, GateKind::Limit)
         .more("for all processes");
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(one));
 
@@ -87,7 +89,8 @@ impl Operation for ResetLimit {
     .summary(Chapter::Types, "Let a limit hold again as it is declared")
     .answers(200, "It holds as it is declared")
     .problems(&[ProblemCode::NoSuchLimit])
-    .command(["limits", "reset"], &[NOTE]);
+    .command(["limits", "reset"], &[NOTE])
+    .of_gate(GateMove::Reset, GateKind::Limit);
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(one));
 
     fn example() -> (ResetLimitRequest, LimitView) {

@@ -28,7 +28,7 @@ pub mod webhooks;
 pub mod workers;
 
 pub use about::{About, Preview};
-pub use command::{Also, Command, Flag, Takes};
+pub use command::{Also, Command, Flag, GateMove, Takes};
 pub use query::{Cursor, Limit, QueryParam, Time};
 pub(crate) use route::WHOLE_LIST;
 pub use route::{Access, Chapter, Ids, Link, Look, Param, TASK_LINKS, Verb};

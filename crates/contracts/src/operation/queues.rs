@@ -3,7 +3,8 @@
 use super::command::NOTE;
 use super::examples::CHANGED;
 use super::shown::{Cell, Shown, Table, View};
-use super::{About, Access, Chapter, Operation, text_target};
+use super::{About, Access, Chapter, GateMove, Operation, text_target};
+use crate::gate::GateKind;
 use crate::http::Page;
 use crate::queue::{PauseView, QueueRequest, QueueView};
 use crate::{ProblemCode, QueueName, TaskStatus};
@@ -58,6 +59,7 @@ impl Operation for PauseQueue {
     )
     .problems(&[ProblemCode::NoSuchQueue])
     .command(["queues", "pause"], &[NOTE])
+    .of_gate(GateMove::Set, GateKind::Queue)
     .more("what runs goes on");
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(row));
 
@@ -87,7 +89,8 @@ impl Operation for ResumeQueue {
     .summary(Chapter::Types, "Claim tasks of a queue again")
     .answers(200, "Tasks of it are claimed")
     .problems(&[ProblemCode::NoSuchQueue])
-    .command(["queues", "resume"], &[NOTE]);
+    .command(["queues", "resume"], &[NOTE])
+    .of_gate(GateMove::Reset, GateKind::Queue);
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(row));
 
     fn example() -> (QueueRequest, QueueView) {

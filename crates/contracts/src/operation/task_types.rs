@@ -3,10 +3,11 @@
 use super::command::{Flag, NOTE, Takes, flag};
 use super::examples::{CHANGED, MADE, TASK};
 use super::shown::{Cell, Shown, Table, View};
-use super::{About, Access, Chapter, Operation, Time, text_target};
+use super::{About, Access, Chapter, GateMove, Operation, Time, text_target};
 use crate::ProblemCode;
 use crate::access::Role;
 use crate::disable::{SwitchRequest, SwitchView};
+use crate::gate::GateKind;
 use crate::http::Page;
 use crate::slow_steps::{SlowStep, SlowSteps};
 use crate::task_type::TaskTypeView;
@@ -136,6 +137,7 @@ impl Operation for DisableTaskType {
     .answers(200, "The type takes none")
     .problems(&[ProblemCode::NoSuchTaskType])
     .command(["types", "disable"], &[NOTE])
+    .of_gate(GateMove::Set, GateKind::TaskType)
     .more("tasks that were accepted go on");
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(line));
 
@@ -161,6 +163,7 @@ impl Operation for EnableTaskType {
     .answers(200, "The type takes them")
     .problems(&[ProblemCode::NoSuchTaskType])
     .command(["types", "enable"], &[NOTE])
+    .of_gate(GateMove::Reset, GateKind::TaskType)
     .more("failures from before do not count any more");
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(line));
 

@@ -3,7 +3,8 @@
 use super::command::{Flag, NOTE, Takes, flag};
 use super::examples::{CHANGED, MADE, TASK};
 use super::shown::{Cell, Shown, Table, View};
-use super::{About, Access, Chapter, Operation, text_target};
+use super::{About, Access, Chapter, GateMove, Operation, text_target};
+use crate::gate::GateKind;
 use crate::queue::PauseView;
 use crate::workers::{
     KeptView, MachineView, PauseWorkersRequest, StatusView, TaskCountView, WorkerState, WorkerType,
@@ -94,6 +95,7 @@ impl Operation for PauseWorkers {
     )
     .problems(&[ProblemCode::NoSuchWorkers])
     .command(["workers", "pause"], &[ROLE, NOTE])
+    .of_gate(GateMove::Set, GateKind::Workers)
     .more("what runs there goes on");
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(machine));
 
@@ -126,7 +128,8 @@ impl Operation for ResumeWorkers {
     )
     .answers(200, "They claim tasks")
     .problems(&[ProblemCode::NoSuchWorkers])
-    .command(["workers", "resume"], &[ROLE, NOTE]);
+    .command(["workers", "resume"], &[ROLE, NOTE])
+    .of_gate(GateMove::Reset, GateKind::Workers);
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(machine));
 
     fn example() -> (PauseWorkersRequest, MachineView) {

@@ -18,8 +18,11 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, FromArgMatches};
 use counterstep_contracts::commands::WHOLE_BODY;
 use counterstep_contracts::declaration::kebab_case;
+use counterstep_contracts::gate::GateKind;
 use counterstep_contracts::http::Page;
-use counterstep_contracts::operation::{Also, BY_HAND, Command as Asks, Declared, Param, ShownFn};
+use counterstep_contracts::operation::{
+    Also, BY_HAND, Command as Asks, Declared, GateMove, Param, ShownFn,
+};
 use counterstep_node::{Exit, Layers};
 use flags::Field;
 use serde_json::{Map, Value};
@@ -53,7 +56,12 @@ pub(super) fn add_to(whole: Command, operations: &[Declared]) -> Command {
                 command.args(flag_of(also, it))
             })
         });
-        let its: Vec<_> = its.collect();
+        let moves: &[GateMove] = match name == GateMove::GROUP {
+            true => &GateMove::ALL,
+            false => &[],
+        };
+        let moves = moves.iter().map(|does| of_gates(*does, all.clone()));
+        let its: Vec<_> = its.chain(moves).collect();
         // By name, so that those that are written by hand do not stand before them.
         let group = match its.is_empty() {
             true => group,
@@ -70,6 +78,19 @@ pub(super) fn add_to(whole: Command, operations: &[Declared]) -> Command {
                 .subcommands(its),
         }
     })
+}
+
+/// The commands that do this to a gate, each by the kind of what it shuts or opens.
+fn of_gates<'a>(does: GateMove, all: impl Iterator<Item = (Asks, &'a Declared)>) -> Command {
+    let its = all.filter_map(|(asks, it)| {
+        let (_, kind) = asks.gate.filter(|(its, _)| *its == does)?;
+        Some(command_of(asks, it).name(kind.as_str()))
+    });
+    Command::new(does.word())
+        .about(does.summary())
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands(its)
 }
 
 /// Whether a group is a command, too: it has flags that no group has.
@@ -172,6 +193,13 @@ fn find<'a>(
         let found = all().find(|(asks, _)| asks.is_of_group && asks.words[0] == group);
         return Some((found?.1, of_group));
     };
+    if let Some((kind, given)) = given.subcommand() {
+        let is_it = |does: GateMove, its: GateKind| {
+            (GateMove::GROUP, does.word(), its.as_str()) == (group, name, kind)
+        };
+        let found = all().find(|(asks, _)| asks.gate.is_some_and(|(does, its)| is_it(does, its)));
+        return Some((found?.1, given));
+    }
     let words = [group, name];
     // With its flag another operation is meant.
     let also = all().find(|(asks, it)| {

@@ -129,6 +129,38 @@ fn each_command_of_an_operation_is_built_once_and_has_its_target_and_its_fields(
     }
 }
 
+#[test]
+fn each_kind_of_gate_is_set_and_reset_in_one_grammar_as_by_its_own_command() {
+    let of = |it: &Declared| it.about.command.and_then(|asks| Some((asks, asks.gate?)));
+    let all: Vec<_> = ALL.iter().filter_map(of).collect();
+    for kind in GateKind::ALL {
+        let moves = all.iter().filter(|(_, (_, its))| its == kind);
+        let moves: Vec<_> = moves.map(|(_, (does, _))| *does).collect();
+        // Failures open a breaker, and no person does.
+        let wanted = match kind {
+            GateKind::Breaker => &GateMove::ALL[1..],
+            _ => &GateMove::ALL,
+        };
+        assert!(wanted.iter().all(|does| moves.contains(does)), "{kind}");
+        assert_eq!(moves.len(), wanted.len(), "{kind}");
+    }
+    for (asks, (does, kind)) in all {
+        let arguments = match kind {
+            GateKind::Workers => &["w1", "--role", "worker", "--note", "why"][..],
+            GateKind::Limit if does == GateMove::Set => &["a", "--at-once", "3", "--note", "why"],
+            _ => &["a", "--note", "why"],
+        };
+        let own = [&asks.words[..], arguments].concat();
+        let general = ["gates", does.word(), kind.as_str()];
+        let general = [&general[..], arguments].concat();
+        let read = |words: &[&str]| read(ALL, words).expect("an operation");
+        assert_eq!(read(&general), read(&own), "{general:?}");
+    }
+    for words in [&["gates", "set"][..], &["gates", "set", "breaker", "a"]] {
+        assert!(parsed(ALL, words).is_err(), "{words:?}");
+    }
+}
+
 /// A move with a body for each operation that has a command, with a value of each kind.
 fn moves() -> Vec<OperatorMove> {
     let of = |operation: &str, named: &[&str], body: Option<Value>| {
