@@ -56,7 +56,8 @@ PYTHON
 }
 
 # The program of this repository, which has the description that compose file, manifests, units and chart are made of.
-program() { cargo build --quiet --locked --package counterstep --bin counterstep; }
+# With the task types of an image, whose queues the files name.
+program() { cargo build --quiet --locked --package counterstep --bin counterstep --features servers,all-types; }
 
 counterstep() { "${CARGO_TARGET_DIR:-../target}/debug/counterstep" "$@"; }
 
