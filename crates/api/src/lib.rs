@@ -22,7 +22,6 @@ mod headers;
 mod history;
 #[cfg(feature = "ui")]
 mod in_process;
-mod intake;
 mod label_header;
 mod long_poll;
 mod mount;

@@ -10,7 +10,7 @@ pub mod metrics;
 mod open;
 mod panics;
 pub mod process;
-mod secret_files;
+mod readable_secrets;
 pub mod settings;
 pub mod step_process;
 #[cfg(feature = "otlp")]

@@ -1,7 +1,7 @@
 //! Parked tasks of a tenant: one by one, and counted by cause.
 
 use crate::filters::{and_one, declared_name, labels_of, page, time};
-use crate::{Cx, Refused, Run, cursor, invalid, task_view};
+use crate::{Cx, Refused, Run, cursor, invalid, task_bodies};
 use counterstep_contracts::bulk::DeadLetterGroups;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::dead_letters::{
@@ -37,7 +37,7 @@ impl Run for ListDeadLetters {
             let store = &cx.engine.ports.store;
             let lines = longest_parked(store, &selection, (since, most)).await?;
             return Ok(Page::whole(
-                lines.into_iter().map(task_view::dead_letter).collect(),
+                lines.into_iter().map(task_bodies::dead_letter).collect(),
             ));
         }
         let since = since.map(rfc3339);
@@ -57,7 +57,7 @@ impl Run for ListDeadLetters {
         };
         let lines = cx.engine.ports.store.list(&of_all).await?.lines;
         let next = |last: &TaskLine| cursor::after(last.task, cursor::DEAD_LETTERS, &query);
-        let mut page = page(lines, asked.limit, next, task_view::dead_letter);
+        let mut page = page(lines, asked.limit, next, task_bodies::dead_letter);
         // They are read by when they were submitted, which says nothing of when they were parked: each page may have some.
         if let Some(since) = since {
             let is_since = |it: &DeadLetter| it.updated_at >= since;

@@ -2,7 +2,7 @@
 //! tenant.
 
 use crate::filters::{and_one, declared_name, failure_filter, id_at, labels_of, page};
-use crate::{Cx, Refused, Run, cursor, invalid, load, task_view};
+use crate::{Cx, Refused, Run, cursor, invalid, load, task_bodies};
 use counterstep_contracts::http::{ChildSummary, Page, TaskSummary};
 use counterstep_contracts::log::LogPage;
 use counterstep_contracts::operation::task_lists::{
@@ -42,7 +42,7 @@ impl Run for ListTasks {
         query.before = last.transpose()?.into_iter().chain(until).min();
         let TaskPage { lines, looked_to } = cx.engine.ports.store.list(&query).await?;
         let next = |last: &TaskLine| cursor::after(last.task, cursor::TASKS, &query);
-        let page = page(lines, asked.limit, next, task_view::summary);
+        let page = page(lines, asked.limit, next, task_bodies::summary);
         // A text is looked for in so many tasks at a time: the next page goes on behind them.
         let next_cursor = page
             .next_cursor
@@ -78,7 +78,7 @@ impl Run for ListChildren {
         query.after = after.transpose()?;
         let lines = cx.engine.ports.store.children(&query).await?;
         let next = |last: &ChildLine| cursor::after_child((last.step, last.no), &query);
-        let item = |line| task_view::child(&record, line);
+        let item = |line| task_bodies::child(&record, line);
         Ok(page(lines, asked.limit, next, item))
     }
 }

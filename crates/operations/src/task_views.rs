@@ -2,7 +2,7 @@
 //! task.
 
 use crate::tasks::is_of;
-use crate::{Cx, Refused, Run, load, no_such_task, task_view, unknown_type};
+use crate::{Cx, Refused, Run, load, no_such_task, task_bodies, unknown_type};
 use counterstep_contracts::dead_letter::DeadLetterView;
 use counterstep_contracts::http::AuditTrail;
 use counterstep_contracts::operation::task_views::{
@@ -18,7 +18,7 @@ impl Run for GetAudit {
     async fn run(cx: Cx, id: TaskId, (): ()) -> Result<AuditTrail, Refused> {
         let record = load(&cx.engine, &cx.caller.tenant, id).await?;
         let history = cx.engine.ports.store.history(id).await?;
-        Ok(task_view::trail(&record, history))
+        Ok(task_bodies::trail(&record, history))
     }
 }
 
@@ -60,6 +60,6 @@ impl Run for GetDeadLetter {
         }
         let history = cx.engine.ports.store.history(id).await?;
         let group = group_of(&record.task.task_type, record.task.failure.as_ref());
-        Ok(task_view::parked(record, group, history))
+        Ok(task_bodies::parked(record, group, history))
     }
 }

@@ -1,7 +1,7 @@
 //! Retry policies around code outside of tasks: a handler, a client, a start-up. The same values
 //! with the same meaning as on a step, on whatever runtime is put under them; nothing is durable.
 //!
-//! Owns the loop. What follows a failure is worked out in `policy`, as for steps.
+//! Owns the loop. What follows a failure is worked out in `retry_decision`, as for steps.
 
 use crate::breaker::{Admission, Breaker, Ticket, Verdict};
 use crate::cancel::{CancelReason, CancelToken};

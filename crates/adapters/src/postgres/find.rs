@@ -1,5 +1,5 @@
 //! Statements that find tasks. A search locks nothing: a scan that locked its rows would write to each of them, and the claim
-//! that follows is judged anew in any case.
+//! that follows, a change of the row in `tasks`, is judged anew in any case.
 
 use super::fault::{Fault, name};
 use super::retention;

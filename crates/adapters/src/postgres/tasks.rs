@@ -28,7 +28,8 @@ const OWN_LIMITS: &str =
     "WITH limits AS MATERIALIZED (SELECT current_setting('lock_timeout') AS lock)";
 
 /// Second piece: the guarded rows. Two writers of one task stand in line at its row, and the second
-/// one's condition is looked at again on what the first one wrote.
+/// one's condition is looked at again on what the first one wrote. A claim is such a change: one that takes
+/// a lease of a later epoch where `must_be_free` holds.
 const UPDATE: &str = ", t AS (UPDATE tasks SET
     change_id = u.change_id, updated_at = CASE WHEN u.is_quiet THEN tasks.updated_at ELSE now() END, rev = u.rev, status = u.status, waiting = u.waiting, host = u.host,
     queue = u.queue, epoch = u.epoch,

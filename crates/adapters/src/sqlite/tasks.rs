@@ -200,7 +200,8 @@ pub(super) fn insert(connection: &mut SqliteConnection, row: &Columns) -> QueryR
 }
 
 /// The guard was checked in the same transaction, which holds the write lock: no other write can
-/// have come between. What never changes after the submission is not written again.
+/// have come between. What never changes after the submission is not written again. A claim is such a change: one that takes a
+/// lease of a later epoch.
 pub(super) fn update(connection: &mut SqliteConnection, row: &Columns) -> QueryResult<()> {
     let text = "UPDATE tasks SET status = ?, waiting = ?, host = ?, queue = ?, rev = ?, epoch = ?, lease_owner = ?,
         lease_expires_at = ?, due_at = ?, deadline_at = ?, cancel_requested_at = ?, goal = ?, recovery_attempts = ?,

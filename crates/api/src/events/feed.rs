@@ -7,7 +7,7 @@ use bytes::Bytes;
 use counterstep_contracts::{Rev, TaskId, Tenant};
 use counterstep_kernel::Engine;
 use counterstep_kernel::ports::{RevisionsOf, StoreError, TaskLine, TaskRevision};
-use counterstep_operations::task_view::change_event;
+use counterstep_operations::task_bodies::change_event;
 use counterstep_steps::times::DbTime;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeSet, HashMap, HashSet};

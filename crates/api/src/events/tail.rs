@@ -8,7 +8,7 @@ use counterstep_kernel::Engine;
 use counterstep_kernel::journal::trail::{Trail, TrailPage};
 use counterstep_kernel::ports::StoreError;
 use counterstep_kernel::status::progress;
-use counterstep_operations::task_view::{audit_event, progress_event};
+use counterstep_operations::task_bodies::{audit_event, progress_event};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

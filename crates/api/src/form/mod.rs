@@ -7,7 +7,9 @@
 //! upload session and not in the request that may be dropped.
 
 mod disposition;
+mod fields_and_files;
 mod parser;
 mod parts;
 
-pub(crate) use parts::{Form, Limits, Part, PartKind, Sent, is_json};
+pub(crate) use fields_and_files::put_parts;
+pub(crate) use parts::{Form, Limits, Part, PartKind, Sent};

@@ -19,6 +19,7 @@ mod run_again;
 mod submit;
 mod table;
 mod task;
+mod upload;
 
 pub(crate) use address::segment;
 pub use docs::openapi_document;

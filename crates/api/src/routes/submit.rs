@@ -2,33 +2,34 @@
 
 use super::answer::Answer;
 use super::task::{self, Wait};
+use super::upload;
 use crate::app_state::Api;
 use crate::body::Arriving;
 use crate::caller::caller_of;
-use crate::form::{Form, Limits, Sent};
+use crate::form::put_parts;
 use crate::headers::{BodyKind, body_kind, content_length, idempotency_key, traceparent, webhook};
-use crate::intake::{self, Taken};
 use crate::label_header;
+use crate::long_poll::{Rests, WaitFor};
 use crate::mount_path::address;
-use crate::problem::{outcome_of, too_large};
+use crate::problem::outcome_of;
 use crate::request_json;
 use crate::request_span;
-use crate::shares::Share;
 use actix_web::http::header::{CONTENT_LOCATION, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use actix_web::{HttpRequest, HttpResponse, web};
-use counterstep_contracts::ProblemCode;
-use counterstep_kernel::client::{Submission, Submitted};
-use counterstep_operations::{Caller, Refused, unavailable};
+use counterstep_kernel::Engine;
+use counterstep_kernel::client::{self, Submission, Submitted, UploadSession};
+use counterstep_operations::Refused;
 use counterstep_steps::TaskType;
-use futures::future::{Either, select};
-use std::pin::pin;
-use std::time::Duration;
-use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout};
+use futures::FutureExt;
+use futures::future::{BoxFuture, ready};
 
-/// Maximum number of chunks on their way from the connection to the intake. A chunk is at most 128 KiB, the
-/// server's read buffer, so with the parser's own one an upload holds well under a megabyte.
-const CHUNKS: usize = 4;
+/// A request that was accepted.
+struct Taken {
+    submitted: Submitted,
+    /// The wait for the rest of its task, from before there was one; `None`: the client does not
+    /// wait.
+    wait: Option<WaitFor>,
+}
 
 pub(super) async fn post(
     api: web::Data<Api>,
@@ -69,6 +70,7 @@ async fn take(
     };
     let announced = content_length(request);
     let rests = wait.is_some().then(|| api.waiting.rests().clone());
+    let engine = api.engine.clone();
     let taken = match body_kind(request)? {
         BodyKind::Json => {
             let arriving = Arriving::new(api, payload);
@@ -77,28 +79,39 @@ async fn take(
                     .whole(announced, api.settings.max_json_bytes)
                     .await?,
             )?;
-            let intake = intake::of_json(api.engine.clone(), task_type, submission, body, rests);
-            api.finish("taking a JSON request", intake).await?
+            let taking = submit(engine, task_type, submission, rests, |session| {
+                ready(session.body(body).map_err(Refused::from)).boxed()
+            });
+            api.finish("taking a JSON request", taking).await?
         }
         BodyKind::Form { boundary } => {
-            let limit = api.settings.max_form_bytes;
-            if announced.is_some_and(|length| length > limit) {
-                return Err(form_too_large(limit));
-            }
-            let share = share(api, &caller)?;
-            let (to, from) = mpsc::channel(CHUNKS);
-            let form = Form::new(&boundary, from, Limits::of(&api.settings));
-            let intake = intake::of_form(api.engine.clone(), task_type, submission, form, rests);
-            // Until the intake has cleaned up, where the client goes away.
-            let intake = async move {
-                let taken = intake.await;
-                drop(share);
-                taken
+            let body = (payload, announced);
+            let taking = |form| {
+                submit(engine, task_type, submission, rests, |session| {
+                    put_parts(session, form).boxed()
+                })
             };
-            upload(api, payload, to, intake).await?
+            upload::receive(api, &caller, body, &boundary, taking).await?
         }
     };
     Ok((wait, taken))
+}
+
+/// Submits a request, which `put` puts into the upload session. `rests`: subscribe here if the client waits for the end.
+async fn submit(
+    engine: Engine,
+    task_type: TaskType,
+    submission: Submission,
+    rests: Option<Rests>,
+    put: impl for<'a> FnOnce(&'a mut UploadSession) -> BoxFuture<'a, Result<(), Refused>>,
+) -> Result<Taken, Refused> {
+    let mut wait = None;
+    let submitted = client::take(&engine, task_type, submission, |session| {
+        wait = rests.map(|rests| rests.of(session.task_id()));
+        put(session)
+    });
+    let submitted = submitted.await?;
+    Ok(Taken { submitted, wait })
 }
 
 /// The answer to a request that was taken, at once or when its task is at rest.
@@ -148,83 +161,6 @@ pub(super) fn located(
     answer
 }
 
-/// A place among the caller's uploads.
-fn share(api: &Api, caller: &Caller) -> Result<Share, Refused> {
-    api.uploads.take(caller).ok_or_else(|| {
-        let detail = format!(
-            "the caller sends {} forms at this moment and may send no more: send this one when another has its answer",
-            api.uploads.most
-        );
-        Refused::new(ProblemCode::TooManyRequests, detail).retry_after(1)
-    })
-}
-
-/// Passes the body on to the intake, which is a task of its own: when the client goes away, this
-/// future is dropped, the channel closes, and the intake cleans up.
-async fn upload(
-    api: &Api,
-    payload: web::Payload,
-    to: mpsc::Sender<Sent>,
-    intake: impl Future<Output = Result<Taken, Refused>> + Send + 'static,
-) -> Result<Taken, Refused> {
-    let intake = api.finish("taking a form", intake);
-    let pump = pump(Arriving::new(api, payload), to, api.settings.max_form_bytes);
-    // The intake comes first: it starts to run when it is polled. Once it has its answer, this
-    // does not wait for the rest of a body that may never come.
-    match select(pin!(intake), pin!(pump)).await {
-        Either::Left((submitted, _)) => submitted,
-        // A closed channel looks like a client that left; who closed it knows better.
-        Either::Right((late, intake)) => intake.await.map_err(|refused| late.unwrap_or(refused)),
-    }
-}
-
-/// Returns a refusal that it could not send.
-async fn pump(mut body: Arriving, to: mpsc::Sender<Sent>, limit: u64) -> Option<Refused> {
-    let mut total = 0_u64;
-    let (mut for_client, mut for_store) = (Duration::ZERO, Duration::ZERO);
-    loop {
-        let began = Instant::now();
-        let next = body.next().await;
-        for_client += began.elapsed();
-        let sent = match next {
-            Ok(Some(bytes)) => {
-                total += bytes.len() as u64;
-                if total > limit {
-                    Sent::Broken(form_too_large(limit))
-                } else {
-                    Sent::Bytes(bytes)
-                }
-            }
-            Ok(None) => Sent::End,
-            Err(refused) => Sent::Broken(refused),
-        };
-        let is_last = !matches!(sent, Sent::Bytes(_));
-        let began = Instant::now();
-        let taken = timeout(body.left(), to.send(sent)).await;
-        for_store += began.elapsed();
-        match taken {
-            Ok(Ok(())) if !is_last => {}
-            // The intake has its answer already, and takes no more.
-            Ok(_) => return None,
-            // Its place in the line is taken by bytes that a store does not take: a refusal cannot
-            // get past them, and a closed channel says it as well.
-            Err(_) if for_store > for_client => {
-                return Some(unavailable(
-                    "the object store",
-                    &format_args!("it took {for_store:?} of an upload's time"),
-                ));
-            }
-            Err(_) => return Some(body.too_long()),
-        }
-    }
-}
-
-fn form_too_large(limit: u64) -> Refused {
-    too_large(format!(
-        "a form may have {limit} bytes in all: send fewer or smaller files"
-    ))
-}
-
 fn accepted(submitted: &Submitted, wait: Option<Wait>) -> HttpResponse {
     let mut answer = HttpResponse::Accepted();
     answer.insert_header((RETRY_AFTER, "1"));
@@ -232,57 +168,4 @@ fn accepted(submitted: &Submitted, wait: Option<Wait>) -> HttpResponse {
         wait.applied(&mut answer);
     }
     answer.json(&submitted.answer)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use actix_web::FromRequest;
-    use actix_web::error::PayloadError;
-    use actix_web::test::TestRequest;
-    use futures::StreamExt;
-
-    /// What is refused when a body of ten bytes comes after this time, and is to pass a channel without a
-    /// reader.
-    async fn refused(after: Duration) -> Refused {
-        let late = futures::stream::once(async move {
-            tokio::time::sleep(after).await;
-            Ok::<_, PayloadError>(web::Bytes::from_static(b"xxxxxxxxxx"))
-        });
-        let mut payload = actix_web::dev::Payload::Stream {
-            payload: late.boxed_local(),
-        };
-        let request = TestRequest::default().to_http_request();
-        let payload = web::Payload::from_request(&request, &mut payload)
-            .await
-            .expect("a payload");
-        let (to, _kept) = mpsc::channel(1);
-        to.send(Sent::Bytes("before".into()))
-            .await
-            .expect("room for one");
-        let body = Arriving::within(
-            payload,
-            Duration::from_secs(60),
-            Duration::from_millis(1_000),
-        );
-        pump(body, to, 100)
-            .await
-            .expect("a refusal that does not get past the bytes")
-    }
-
-    #[actix_web::test]
-    async fn a_store_that_takes_nothing_is_not_blamed_on_the_client() {
-        assert_eq!(
-            refused(Duration::ZERO).await.code(),
-            ProblemCode::Unavailable
-        );
-    }
-
-    #[actix_web::test]
-    async fn a_client_that_took_most_of_the_time_is_told_so() {
-        assert_eq!(
-            refused(Duration::from_millis(800)).await.code(),
-            ProblemCode::SlowBody
-        );
-    }
 }

@@ -16,7 +16,7 @@ use counterstep_kernel::client::Submitted;
 use counterstep_kernel::ports::ChildCount;
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::status::progress;
-use counterstep_operations::{Caller, Refused, task_view};
+use counterstep_operations::{Caller, Refused, task_bodies};
 use counterstep_steps::digest::hex;
 use sha2::{Digest, Sha256};
 use std::time::Duration;
@@ -86,7 +86,7 @@ async fn shown(
         return Ok(answer.finish());
     }
     let said = said.map(|said| said.steps).unwrap_or_default();
-    Ok(answer.json(task_view::task(record, said, &children, successors)))
+    Ok(answer.json(task_bodies::task(record, said, &children, successors)))
 }
 
 /// A step that continues without a change of the row changes the tag too, and so do tasks that the task has

@@ -2,7 +2,7 @@
 //! neighbours of a task that kills its host are to complete, and that task alone is to be given up.
 //!
 //! Owns the rule, a pure function of the task's count of losses, and the admission of turns to this
-//! process. Must not decide whether a task is given up: that is `draft::recovery`, and the count
+//! process. Must not decide whether a task is given up: that is `draft::take_back`, and the count
 //! alone decides it.
 
 mod turns;

@@ -4,16 +4,16 @@
 
 mod deploy;
 mod moves;
-mod preview;
 mod set_recoveries;
 mod settle;
+mod undo_plan;
 mod why;
 
 pub use deploy::check_deploy;
 pub use moves::{Taken, taken};
-pub use preview::undo_plan;
 pub use set_recoveries::{Recount, recount, set_recoveries};
 pub use settle::{OfBulk, OperatorError, Resolution, Retrial, go_on, resolve, retry, settle};
+pub use undo_plan::undo_plan;
 pub use why::{
     BreakerFound, ChildrenFound, Surroundings, children_found, surroundings, why, why_among,
     why_unreadable,

@@ -3,6 +3,7 @@
 //! plan of an undo ask the same functions; `tests` is its table of cases.
 
 mod after_failure;
+mod backward;
 mod children;
 #[cfg(test)]
 mod combinations;
@@ -12,13 +13,14 @@ mod scratch;
 mod stages;
 #[cfg(test)]
 mod tests;
-mod undo;
+mod undo_order;
 mod view;
 mod waits;
 
 pub(crate) use after_failure::{AfterFailure, Ended, after_failure, failure_of};
 pub(crate) use decision::{Decision, SHUTS_DOWN, WaitStep};
 pub use stages::*;
+pub use undo_order::*;
 pub(crate) use view::{Answers, Children, Facts, Probes, Room, View};
 pub(crate) use waits::waits;
 
@@ -28,7 +30,7 @@ use counterstep_contracts::TaskStatus;
 pub(crate) fn decide(view: &View<'_>) -> Decision {
     match view.record.task.status {
         status if status.is_at_rest() => Decision::Rest,
-        TaskStatus::Compensating => undo::decide(view),
+        TaskStatus::Compensating => backward::decide(view),
         TaskStatus::Submitted
         | TaskStatus::Dispatched
         | TaskStatus::Running

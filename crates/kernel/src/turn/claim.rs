@@ -1,12 +1,12 @@
 //! The start of a turn: the lease is taken, and what comes first is started, where the process has room.
 
-use super::before_claim::{Ready, ready};
 use super::claimable::{Claimable, Wanted, claimable};
 use super::facts::{TurnPlan, TurnTask, as_taken_over, ready_for, ready_since};
 use super::lease_heartbeat::{KeptLease, beside};
 use super::lease_state::Lease;
 use super::lock::{LOOK_AGAIN, TaskLock, Unlocked};
 use super::offer::Offer;
+use super::permit_before_claim::{Ready, ready};
 use super::permits::Permits;
 use super::read_at::ReadAt;
 use super::tokens::Tokens;

@@ -5,7 +5,7 @@ mod servers;
 
 use crate::exit::Exit;
 use crate::open::{missing_services, unusable_services};
-use crate::secret_files::{OpenSecret, open_to_others};
+use crate::readable_secrets::{OpenSecret, open_to_others};
 use crate::settings::{Database, Settings};
 pub use counterstep_adapters::finding::Finding;
 use counterstep_adapters::nats_rights::User;

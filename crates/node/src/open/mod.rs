@@ -14,7 +14,7 @@ pub(crate) mod servers;
 
 use crate::exit::Exit;
 use crate::metrics::Metrics;
-use crate::secret_files::{OpenSecret, open_to_others};
+use crate::readable_secrets::{OpenSecret, open_to_others};
 use crate::settings::{Database, ObjectBackend, SPOOL_MAX_BYTES, Service, Settings, in_effect};
 use crate::step_process;
 use crate::traces;

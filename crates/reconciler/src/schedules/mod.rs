@@ -5,8 +5,8 @@
 
 mod decide;
 mod due;
-mod fire;
+mod pass;
 
 pub use decide::{Move, SkipReason, moves};
 pub use due::{ScheduleStep, plan};
-pub use fire::{Fired, ScheduleReport, pass, run};
+pub use pass::{Fired, ScheduleReport, pass, run};

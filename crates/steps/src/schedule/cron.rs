@@ -1,6 +1,6 @@
 //! Cron expressions: five fields, or six with the second first. Reads them, and finds the next
 //! local time that fits one. Knows no zone: that an hour may be missing or come twice is the
-//! business of [`when`](super::when).
+//! business of [`next_time`](super::next_time).
 
 use jiff::civil::{Date, DateTime, Time};
 

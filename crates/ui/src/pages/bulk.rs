@@ -1,7 +1,7 @@
 //! An operation on many tasks: what it will hit, before it is started; and how it stands. Must not hold what
 //! it shows.
 
-use super::decide::{self, Form, Proposal};
+use super::confirm::{self, Form, Proposal};
 use super::parked::bulk_state;
 use super::part;
 use crate::equivalents::Equivalents;
@@ -209,7 +209,7 @@ fn settled(form: &mut Form<'_>, query: &Fields) -> String {
 pub(crate) async fn new(request: HttpRequest) -> Answer {
     let visit = PageRequest::of(&request).await?;
     let proposal = asked(&visit, None).await?;
-    Ok(decide::page(&visit, &proposal, None))
+    Ok(confirm::page(&visit, &proposal, None))
 }
 
 pub(crate) async fn start(request: HttpRequest, payload: web::Payload) -> Answer {
@@ -221,7 +221,7 @@ pub(crate) async fn start(request: HttpRequest, payload: web::Payload) -> Answer
             .as_str()
             .map(|id| format!("/bulk/{}", segment(id)))
     };
-    decide::send_to(&visit, &proposal, to).await
+    confirm::send_to(&visit, &proposal, to).await
 }
 
 async fn found(visit: &PageRequest) -> Result<BulkView, Failed> {
@@ -301,12 +301,12 @@ async fn end(visit: &PageRequest) -> Result<Proposal<'static>, Failed> {
 pub(crate) async fn stopping(request: HttpRequest) -> Answer {
     let visit = PageRequest::of(&request).await?;
     let proposal = end(&visit).await?;
-    Ok(decide::page(&visit, &proposal, None))
+    Ok(confirm::page(&visit, &proposal, None))
 }
 
 pub(crate) async fn stop(request: HttpRequest, payload: web::Payload) -> Answer {
     let visit = PageRequest::of(&request).await?;
     forms::read(&visit, payload).await?;
     let proposal = end(&visit).await?;
-    decide::send(&visit, &proposal).await
+    confirm::send(&visit, &proposal).await
 }

@@ -1,7 +1,7 @@
 //! The decisions that follow from declared operations: who may take one, its form, what is sent, and the same by other means. What
 //! it would lead to the page of its group shows. Must not know an operation.
 
-use super::decide::{self, Form, Proposal};
+use super::confirm::{self, Form, Proposal};
 use super::{get, part};
 use crate::equivalents::Equivalents;
 use crate::failed::{Answer, Failed};
@@ -186,7 +186,7 @@ pub(crate) fn decision<G: Group>(it: Declared, command: Command) -> (String, Res
 async fn page<G: Group>(it: Declared, command: Command, request: HttpRequest) -> Answer {
     let visit = PageRequest::of(&request).await?;
     let proposal = asked::<G>(&visit, (&it, &command), None).await?;
-    Ok(decide::page(&visit, &proposal, None))
+    Ok(confirm::page(&visit, &proposal, None))
 }
 
 async fn post<G: Group>(
@@ -198,5 +198,5 @@ async fn post<G: Group>(
     let visit = PageRequest::of(&request).await?;
     let fields = forms::read(&visit, payload).await?;
     let proposal = asked::<G>(&visit, (&it, &command), Some(&fields)).await?;
-    decide::send(&visit, &proposal).await
+    confirm::send(&visit, &proposal).await
 }

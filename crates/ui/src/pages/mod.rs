@@ -1,7 +1,7 @@
 //! The pages. Each asks the interface and shows what it answers; none decides anything.
 
 pub(crate) mod bulk;
-mod decide;
+mod confirm;
 pub(crate) mod declared;
 pub(crate) mod limits;
 pub(crate) mod overview;

@@ -1,7 +1,7 @@
 //! Submitting a task: a form for types that take files, JSON for the others. What is sent goes to the
 //! interface as it came. Must not check a request.
 
-use super::decide::{self, Form, Proposal};
+use super::confirm::{self, Form, Proposal};
 use super::{part, parts};
 use crate::equivalents::Equivalents;
 use crate::failed::{Answer, Failed};
@@ -77,7 +77,7 @@ async fn taken(visit: &PageRequest, route: &str) -> Result<Taken, Failed> {
 pub(crate) async fn page(request: HttpRequest) -> Answer {
     let visit = PageRequest::of(&request).await?;
     let proposal = asked(&visit, None).await?;
-    Ok(decide::page(&visit, &proposal, None))
+    Ok(confirm::page(&visit, &proposal, None))
 }
 
 async fn asked<'a>(visit: &PageRequest, sent: Option<&'a Fields>) -> Result<Proposal<'a>, Failed> {
@@ -190,7 +190,7 @@ pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer 
     }
     let fields = forms::read(&visit, payload).await?;
     let proposal = asked(&visit, Some(&fields)).await?;
-    decide::send_to(&visit, &proposal, decide::new_task).await
+    confirm::send_to(&visit, &proposal, confirm::new_task).await
 }
 
 /// The form of a browser, on to the interface as it arrives.
@@ -210,5 +210,5 @@ async fn uploaded(visit: &PageRequest, payload: web::Payload) -> Answer {
         Ok(answer) => visit.json_of(path, answer).await,
         Err(failed) => Err(failed),
     };
-    decide::answered(visit, &proposal, sent, decide::new_task)
+    confirm::answered(visit, &proposal, sent, confirm::new_task)
 }

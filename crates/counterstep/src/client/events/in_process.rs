@@ -8,7 +8,7 @@ use counterstep_kernel::journal::trail::Trail;
 use counterstep_kernel::ports::{Signal, StoreError};
 use counterstep_kernel::status::progress;
 use counterstep_operations::no_such_task;
-use counterstep_operations::task_view::{audit_event, progress_event};
+use counterstep_operations::task_bodies::{audit_event, progress_event};
 use futures::future::{Either, select};
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};

@@ -1,6 +1,5 @@
-//! Limits of steps over all processes: permits and starts that this process has of each, the attempts
-//! that wait for some, and who uses them. What they share with other processes is written by
-//! `exchange`; `grant` decides on it. Must not read or write a task.
+//! Limits of steps over all processes: the attempts and tasks of this process that ask for permits, and what it has of each
+//! limit (`share`). What processes share is written by `exchange`; `grant` decides on it. Must not read or write a task.
 
 mod admin;
 mod declared;
@@ -10,6 +9,7 @@ mod found;
 mod grant;
 mod held_permit;
 mod key;
+mod share;
 mod unused;
 
 pub use admin::{
@@ -25,15 +25,13 @@ pub(crate) use key::{KeyedLimit, LimitKey};
 pub use unused::forget_unused_limits;
 
 use crate::admission::setting_cache::SettingCache;
-use crate::host::waiting_looks::Looks;
 use crate::ports::Clock;
 use counterstep_contracts::{Host, Limit, TaskId};
-use deferred::DeferredTasks;
 use futures::channel::oneshot;
 use futures::future::{Either, select};
-use grant::{Grant, Need};
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use share::{Backing, Share};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -41,12 +39,6 @@ use tokio::sync::Notify;
 /// How long an attempt whose task is claimed waits for its permit before the task sleeps: about a round
 /// trip to the database.
 pub(crate) const SHORT: Duration = Duration::from_millis(100);
-
-/// Tasks that wait with a slot but without a lease: at most one in this number of a process's slots, ...
-const SLOTS_IN_LINE: usize = 2;
-
-/// ... and of those at most one in this number for one limit.
-const LINES: usize = 2;
 
 /// What a process has of all limits.
 #[derive(Debug)]
@@ -72,44 +64,6 @@ struct Shares {
     /// Reserved places, by the task that was taken and has not used its place yet.
     reserved: HashMap<TaskId, PlaceInLine>,
     last_taken: Option<LimitKey>,
-}
-
-/// Who grants the permits of a share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Backing {
-    /// This process alone: all of them once, and nothing is exchanged.
-    Process,
-    /// A record that all processes share, for a lease.
-    Leased,
-}
-
-/// What a process has of one limit.
-#[derive(Debug)]
-struct Share {
-    backing: Backing,
-    values: LimitValues,
-    /// As declared; people may set others.
-    declared: LimitValues,
-    held: u32,
-    /// By this process's timer: its permits are other processes' from then on.
-    until: Duration,
-    in_use: u32,
-    /// Maximum number of permits that it keeps as they become free.
-    keeps: Option<u32>,
-    /// By this process's timer.
-    starts: VecDeque<Duration>,
-    /// Each receives its start. Not a permit: where the attempt stops waiting at this moment, the permit would be dropped
-    /// under the lock that its drop takes.
-    waiting: VecDeque<oneshot::Sender<Duration>>,
-    in_line: usize,
-    deferred: DeferredTasks,
-    /// The last exchange left some without.
-    lacks_some: bool,
-    /// When it is exchanged next, by this process's timer.
-    next_exchange: Duration,
-    /// When a start is left again.
-    next_start: Duration,
-    looks: Looks,
 }
 
 /// A place in the line of a limit. Dropped, it is another task's.
@@ -308,137 +262,9 @@ impl Shares {
             at_once: limit.at_once,
             rate: limit.rate,
         };
-        let (backing, held, until) = match key.is_of_process() {
-            true => (
-                Backing::Process,
-                limit.at_once.unwrap_or(u32::MAX),
-                Duration::MAX,
-            ),
-            false => (Backing::Leased, 0, Duration::ZERO),
-        };
-        let share = self.by_key.entry(key.clone()).or_insert_with(|| Share {
-            backing,
-            values: declared,
-            declared,
-            held,
-            until,
-            in_use: 0,
-            keeps: None,
-            starts: VecDeque::new(),
-            waiting: VecDeque::new(),
-            in_line: 0,
-            deferred: DeferredTasks::default(),
-            lacks_some: false,
-            // What a process grants itself never is.
-            next_exchange: until,
-            next_start: Duration::ZERO,
-            looks: Looks::default(),
-        });
+        let new = || Share::new(key, declared);
+        let share = self.by_key.entry(key.clone()).or_insert_with(new);
         share.declared = declared;
         share
-    }
-}
-
-impl Share {
-    /// Gives what there is to those that wait.
-    fn serve(&mut self, now: Duration) {
-        self.starts
-            .retain(|start| now.saturating_sub(*start) <= grant::AHEAD);
-        self.waiting.retain(|waiting| !waiting.is_canceled());
-        while !self.waiting.is_empty() {
-            let has_permit =
-                self.values.at_once.is_none() || self.in_use < self.held && now < self.until;
-            let start = match self.values.rate {
-                Some(_) => self.starts.front().copied(),
-                None => Some(now),
-            };
-            let Some(start) = start.filter(|_| has_permit) else {
-                return;
-            };
-            let Some(waiting) = self.waiting.pop_front() else {
-                return;
-            };
-            // Otherwise it has stopped waiting.
-            if waiting.send(start).is_ok() {
-                self.in_use += 1;
-                self.starts.pop_front();
-            }
-        }
-    }
-
-    /// Has it exchanged at once. `false`: it never is.
-    fn is_to_be_exchanged(&mut self) -> bool {
-        let is_leased = self.backing == Backing::Leased;
-        if is_leased {
-            self.next_exchange = Duration::ZERO;
-        }
-        is_leased
-    }
-
-    /// Whether there is a permit that no attempt holds.
-    fn has_free(&self) -> bool {
-        self.held > self.in_use
-    }
-
-    fn is_used_up(&self) -> bool {
-        match self.backing {
-            Backing::Process => !self.has_free(),
-            Backing::Leased => self.lacks_some,
-        }
-    }
-
-    /// Whether one more deferred task finds its permit without a place in the line, beside those that are on their way to one.
-    fn starts_one_at_once(&self) -> bool {
-        let free = self.held.saturating_sub(self.in_use);
-        self.backing == Backing::Process
-            && self.in_line < usize::try_from(free).unwrap_or(usize::MAX)
-    }
-
-    /// Whether one more may stand in its line, beside those in all lines of a process with this number of slots.
-    fn has_place(&self, taken: usize, slots: usize) -> bool {
-        let places = (slots / SLOTS_IN_LINE).max(1);
-        // One place is reserved for limits that may have permits.
-        let kept_free = usize::from(self.is_used_up() && places > 1);
-        taken + kept_free < places && self.in_line < (places / LINES).max(1)
-    }
-
-    /// The delay until a task that is not deferred is looked at again.
-    fn look_again(&mut self, now: Duration) -> Duration {
-        let start = self.next_start.saturating_sub(now);
-        self.looks.next(now).max(start.min(Looks::LATEST))
-    }
-
-    fn is_waited_for(&self) -> bool {
-        !self.waiting.is_empty()
-    }
-
-    fn need(&self) -> Need {
-        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        Need {
-            in_use: self.in_use,
-            waiting: count(self.waiting.len()),
-            starts: count(self.starts.len()),
-            next: match self.waiting.len() {
-                // A start that no attempt waits for yet may expire.
-                0 => 0,
-                _ => count(self.deferred.len().min(self.in_line)),
-            },
-        }
-    }
-
-    /// Nothing is left of it here.
-    fn is_idle(&self) -> bool {
-        self.in_use == 0
-            && self.held == 0
-            && self.waiting.is_empty()
-            && self.in_line == 0
-            && self.deferred.is_empty()
-    }
-
-    fn granted(&mut self, grant: Grant, starts: VecDeque<Duration>, until: Duration) {
-        self.held = grant.held;
-        self.keeps = grant.share;
-        self.starts.extend(starts);
-        self.until = until;
     }
 }

@@ -1,7 +1,7 @@
 //! What may be decided about a task: the moves that the interface offers of it, each with what it would lead to, before it is
 //! made. Must not know which move fits which task.
 
-use super::super::decide::{self, Form, Proposal};
+use super::super::confirm::{self, Form, Proposal};
 use super::task_data::Found;
 use super::would_run::{again, left, undone};
 use crate::equivalents::Equivalents;
@@ -114,7 +114,7 @@ async fn asked(visit: &PageRequest) -> Result<(Found, OperatorMove), Failed> {
 pub(crate) async fn page(request: HttpRequest) -> Answer {
     let visit = PageRequest::of(&request).await?;
     let (found, can) = asked(&visit).await?;
-    Ok(decide::page(&visit, &proposal(&found, &can, None), None))
+    Ok(confirm::page(&visit, &proposal(&found, &can, None), None))
 }
 
 pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer {
@@ -123,7 +123,7 @@ pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer 
     let (found, can) = asked(&visit).await?;
     let proposal = proposal(&found, &can, Some(&fields));
     // The task that the answer names: this one, or the new one that runs it again.
-    decide::send_to(&visit, &proposal, decide::new_task).await
+    confirm::send_to(&visit, &proposal, confirm::new_task).await
 }
 
 fn proposal<'a>(found: &Found, can: &'a OperatorMove, sent: Option<&'a Fields>) -> Proposal<'a> {

@@ -7,6 +7,8 @@ use counterstep_contracts::StepStatus;
 use counterstep_contracts::operator::UndoPlan;
 use maud::{Markup, html};
 
+/// The steps that a retry runs. The interface has a plan of the undo only: going forward, the order is that of the declaration, which
+/// the task's steps have.
 pub(super) fn again(found: &Found) -> Markup {
     let open = [StepStatus::Failed, StepStatus::InDoubt, StepStatus::Pending];
     let steps = found

@@ -1,66 +1,19 @@
-//! A submission on its way into the engine: what of a body or a form goes into its upload session, and which refusals come of it.
-//! Must not touch the connection, so that it goes on when the client does not.
+//! Where each part of a form goes: a file to the store, a text or a JSON value to a field of the request. Must not touch the
+//! connection, so that it goes on when the client does not.
 
-use crate::form::{Form, Part, PartKind, is_json};
-use crate::long_poll::{Rests, WaitFor};
+use super::parts::is_json;
+use super::{Form, Part, PartKind};
 use crate::problem::malformed;
 use crate::request_json;
-use counterstep_kernel::Engine;
-use counterstep_kernel::client::{self, Submission, Submitted, UploadSession};
+use counterstep_kernel::client::UploadSession;
 use counterstep_kernel::ports::ByteStream;
 use counterstep_operations::Refused;
-use counterstep_steps::TaskType;
-use futures::future::ready;
-use futures::{FutureExt, StreamExt, stream};
-use serde_json::Value;
+use futures::{StreamExt, stream};
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
-/// A request that was accepted.
-pub(crate) struct Taken {
-    pub(crate) submitted: Submitted,
-    /// The wait for the rest of its task, from before there was one; `None`: the client does not
-    /// wait.
-    pub(crate) wait: Option<WaitFor>,
-}
-
-/// Submits a request that is one JSON value. `rests`: subscribe here if the client waits for
-/// the end.
-pub(crate) async fn of_json(
-    engine: Engine,
-    task_type: TaskType,
-    submission: Submission,
-    body: Value,
-    rests: Option<Rests>,
-) -> Result<Taken, Refused> {
-    let mut wait = None;
-    let submitted = client::take(&engine, task_type, submission, |session| {
-        wait = rests.map(|rests| rests.of(session.task_id()));
-        let taken = session.body(body).map_err(Refused::from);
-        ready(taken).boxed()
-    });
-    let submitted = submitted.await?;
-    Ok(Taken { submitted, wait })
-}
-
-/// Submits a request that is a form, as it arrives.
-pub(crate) async fn of_form(
-    engine: Engine,
-    task_type: TaskType,
-    submission: Submission,
-    form: Form,
-    rests: Option<Rests>,
-) -> Result<Taken, Refused> {
-    let mut wait = None;
-    let submitted = client::take(&engine, task_type, submission, |session| {
-        wait = rests.map(|rests| rests.of(session.task_id()));
-        take_parts(session, form).boxed()
-    });
-    let submitted = submitted.await?;
-    Ok(Taken { submitted, wait })
-}
-
-async fn take_parts(session: &mut UploadSession, form: Form) -> Result<(), Refused> {
+/// Puts all parts of a form into an upload session, as they arrive.
+pub(crate) async fn put_parts(session: &mut UploadSession, form: Form) -> Result<(), Refused> {
     let form = Arc::new(Mutex::new(Arrival {
         form,
         failure: None,

@@ -1,8 +1,8 @@
-//! A task that goes backward: what started is undone, the latest first.
+//! A task that goes backward: what of the stage that `undo_order` says is undone now, and what is waited for.
 
 use super::children;
 use super::decision::{Decision, HOLD, SHUTS_DOWN};
-use super::stages::{self, BackwardPlan};
+use super::undo_order::{self, BackwardPlan};
 use super::view::View;
 use crate::retry_decision::INLINE_LIMIT;
 use crate::task::Probe;
@@ -18,7 +18,7 @@ const CHILDREN_FIRST: &str = "tasks that it has submitted are being undone";
 pub(super) fn decide(view: &View<'_>) -> Decision {
     let go_on = view.decl.on_undo_failure == OnUndoFailure::Continue;
     let active = (0..view.record.steps.len()).any(|at| is_active(view, at));
-    let stage = match stages::backward(view.decl, &view.record.steps, go_on) {
+    let stage = match undo_order::backward(view.decl, &view.record.steps, go_on) {
         // A sibling's undo may still be under way when another one has given up. One that waits for
         // its next attempt is not tried again behind that.
         BackwardPlan::Finish if active => return HOLD,

@@ -1,5 +1,5 @@
-//! What an undo of the whole task would do now: the same plan that a turn follows, carried out on a
-//! copy of the rows.
+//! The plan of an undo, as people see it: what an undo of the whole task would do now, in the order that a turn follows
+//! (`plan::undo_stages`), and what of it stays.
 
 use crate::plan;
 use crate::record::{StepRow, TaskRecord};
