@@ -161,12 +161,12 @@ const GUARDS: [Guard; 24] = [
         "a change that was written is decided again",
         "15",
     ),
-    expected(
+    seen(
         "permit given back",
         "no permit is ever free again, and tasks wait for one",
         "limit",
     ),
-    expected(
+    seen(
         "permits of others",
         "each process takes all permits of a limit",
         "limit",
@@ -256,7 +256,7 @@ fn table() -> String {
         let seen = match noticed {
             Noticed::Simulation => String::new(),
             Noticed::Expected => ", expected".to_owned(),
-            Noticed::Test(test) => format!("; few seeds do, {test} does"),
+            Noticed::Test(test) => format!("; seldom by a seed, so by {test}"),
         };
         table += &format!("| {name} | {without} | {breaks}{seen} |\n");
     }

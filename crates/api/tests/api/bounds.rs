@@ -110,14 +110,15 @@ async fn an_address_has_100_streams_and_100_uploads_where_callers_are_not_authen
          Content-Length: {}\r\n\r\n",
         body.len()
     );
-    let uploads = [
-        site.connect(head.as_bytes()).await,
-        site.connect(head.as_bytes()).await,
-    ];
-    let refused = eventually("both arrive", || async {
+    let (uploads, refused) = eventually("both arrive", || async {
+        // Anew each time: where the form was before them, one of them was refused.
+        let uploads = [
+            site.connect(head.as_bytes()).await,
+            site.connect(head.as_bytes()).await,
+        ];
         let reply = site.form("/api/tasks/keep-files", body.clone()).await;
         if reply.status == 429 {
-            Ok(reply)
+            Ok((uploads, reply))
         } else {
             Err(reply.status)
         }

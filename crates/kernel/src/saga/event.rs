@@ -58,7 +58,7 @@ pub enum LifecycleEvent {
     CancelRequested,
     /// The lease's owner honours a cancel.
     Stopped,
-    /// The last undo is done; the flag says whether a cancel was the reason.
+    /// The last undo is done.
     UndoFinished {
         /// Whether the task ends as Cancelled.
         cancelled: bool,

@@ -17,7 +17,7 @@ pub(super) const fn of_a_task(status: TaskStatus) -> &'static str {
             "It is being undone, in reverse. No forward step ever runs again."
         }
         TaskStatus::CompensationFailed => {
-            "An undo gave up, or it could not be loaded while it was being undone."
+            "While it was being undone, an undo gave up, hosts were lost too often, or it could not be loaded."
         }
         TaskStatus::Failed => {
             "It did not succeed. Nothing is left to undo, or its policy said to leave it."

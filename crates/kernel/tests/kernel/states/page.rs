@@ -4,7 +4,7 @@ use super::edges::{Edge, label, step_edges, task_edges};
 use super::meaning;
 use crate::kernel::space::cases;
 use counterstep_contracts::{StepStatus, TaskStatus};
-use counterstep_kernel::saga::Event;
+use counterstep_kernel::saga::{Event, LifecycleEvent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Write};
 
@@ -13,15 +13,60 @@ const HEAD: &str = "\
 
 After this page you can say what each state of a task and of a step means, and which event leads to which.
 
-Written by the test in `crates/kernel/tests/kernel/states.rs`, which asks the judge in `crates/kernel/src/saga/mod.rs`
-about every state and every event. Do not edit it: change the judge, and then run
-`COUNTERSTEP_BLESS=1 cargo test -p counterstep-kernel --test kernel page_of_states`.
-
-Which state follows which, by which event. An edge that is not on this page is refused. *Terminal*: no event leaves the state, but one:
+An edge that is not on this page is refused. *Terminal*: no event leaves the state, but one:
 a completed task that another one has submitted is undone with it. *Parked*: only a person's decision
 does. *With effects*: a step that is neither pure nor waived. *To be undone*: with effects, started, and neither undone
-nor settled. Events have the names that the audit gives them.
+nor settled. Events have the [names](#events) that the audit gives them; in brackets stands the `on_exhausted` of the step, which the audit
+leaves out. What a person decides may be several events of one change: before `operator_retried_undo` stands `undo_redriven` for each undo
+that has failed, before `operator_redrove` `step_redriven` or `step_supplied`.
 ";
+
+const LAST: &str = "\
+## Where this comes from
+
+A test, `crates/kernel/tests/kernel/states.rs`, asks the function that allows and refuses events, the judge
+(`crates/kernel/src/saga/mod.rs`), about every state and every event, and writes this page. Do not edit it: change the judge, and then run
+`COUNTERSTEP_BLESS=1 cargo test -p counterstep-kernel --test kernel page_of_states`.
+";
+
+/// What each event means, as its source says.
+fn events() -> String {
+    let mut meanings: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for event in Event::samples() {
+        let (of, event_itself) = match event {
+            Event::Task(LifecycleEvent::Operator(decided)) => ("Operator", format!("{decided:?}")),
+            Event::Task(event) => ("LifecycleEvent", format!("{event:?}")),
+            Event::Step(_, event) => ("StepEvent", format!("{event:?}")),
+        };
+        let variant = event_itself.split(['(', ' ']).next().unwrap_or_default();
+        let meaning = documentation(of, variant);
+        meanings.entry(event.name()).or_default().insert(meaning);
+    }
+    let mut out = "| event | meaning |\n|---|---|\n".to_owned();
+    for (name, meaning) in meanings {
+        let meaning: Vec<String> = meaning.into_iter().collect();
+        let _ = writeln!(out, "| `{name}` | {} |", meaning.join(" "));
+    }
+    out
+}
+
+fn documentation(of: &str, variant: &str) -> String {
+    let source = include_str!("../../../src/saga/event.rs");
+    let (_, its) = source
+        .split_once(&format!("pub enum {of} {{"))
+        .expect("the type");
+    let mut lines = Vec::new();
+    for line in its.lines().map(str::trim) {
+        match line.strip_prefix("/// ") {
+            Some(text) => lines.push(text),
+            None if line.trim_end_matches([',', '{', ' ']).split('(').next() == Some(variant) => {
+                return lines.join(" ");
+            }
+            None => lines.clear(),
+        }
+    }
+    panic!("{of} has no {variant}");
+}
 
 pub(super) fn render() -> String {
     let (tasks, steps) = (task_edges(), step_edges());
@@ -40,7 +85,13 @@ pub(super) fn render() -> String {
         format!("## A step\n\n{}", step_meanings()),
         diagram(&steps, StepStatus::ALL, |_| false, |_| false),
         table(&steps, true),
-        format!("## What is refused once a task has ended\n\n{}", refused()),
+        format!("## Events\n\n{}", events()),
+        format!(
+            "## What is refused once a task has ended\n\nOf all combinations of states of a task and of its steps, those too that do not come \
+             about.\n\n{}",
+            refused()
+        ),
+        LAST.to_owned(),
     ];
     parts.join("\n")
 }
