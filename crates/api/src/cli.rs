@@ -51,7 +51,6 @@ pub fn bind(given: &Layers, settings: &Settings) -> Result<(TcpListener, ApiSett
         max_form_bytes: given.max_form_bytes()? as u64,
         max_file_bytes: given.max_file_bytes()? as u64,
         max_files: at_most_u32(given.max_files()?),
-        body_silence: given.body_silence()?,
         streams_per_caller: given.streams_per_caller()?,
         event_streams: given.event_streams()?,
         uploads_per_caller: given.streams_per_caller()?,

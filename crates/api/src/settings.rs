@@ -51,7 +51,8 @@ pub struct ApiSettings {
     /// one: the side that closes first should be the one that sends, or a request could meet a connection
     /// that is just being closed, and get no answer.
     pub keep_alive: Duration,
-    /// How long a client may send nothing while its body is awaited.
+    /// How long a client may send nothing while its body is awaited. No setting: who is silent in the middle of a body for as long
+    /// is gone, proxies in front have a limit of their own, and `EngineSettings::upload_timeout` bounds the whole arrival.
     pub body_silence: Duration,
     /// After this `?wait` looks again at a task whose rest no process has announced, and then less
     /// and less often: another process may run it.

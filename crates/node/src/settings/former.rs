@@ -25,6 +25,7 @@ pub(super) enum Now {
 
 /// Every value.
 pub(super) const FORMER: &[Former] = &[
+    fixed("body_silence", "30s"),
     fixed("cancel_grace", "5s"),
     key("database_ca_file", "tls.database.ca_file"),
     key("database_cert_file", "tls.database.cert_file"),

@@ -122,7 +122,6 @@ declare! {
         max_form_bytes: Number<1024, UNBOUNDED> = 65_536 * MIB => "Refuse a form that is larger with all its files, in bytes";
         max_file_bytes: Number<1, UNBOUNDED> = 8_192 * MIB => "Refuse a form with a larger file, in bytes";
         max_files: Number<1, 100_000> = 1_000 => "Refuse a form with more files";
-        body_silence: Duration = Duration::from_secs(30) => "Give up a request whose body pauses for this long; its whole arrival has `upload_timeout`";
     }
 
     Worker {
