@@ -37,7 +37,8 @@ pub struct ApiSettings {
     pub max_json_bytes: usize,
     /// Bytes of one file of a form. Files are streamed.
     pub max_file_bytes: u64,
-    /// Files of one form.
+    /// Files of one form. No setting: `max_form_bytes` and `max_file_bytes` bound what is stored, and this the rows; who has more
+    /// sends several requests.
     pub max_files: u32,
     /// Text fields of one form.
     pub max_fields: u32,

@@ -43,6 +43,7 @@ pub(super) const FORMER: &[Former] = &[
     key("link_secret_file", "secret_files.links"),
     fixed("lost_after", "45s"),
     fixed("max_fields", "256"),
+    fixed("max_files", "1000"),
     fixed("nats_ack_wait", "the lease, 15s at least"),
     key("nats_ca_file", "tls.nats.ca_file"),
     key("nats_cert_file", "tls.nats.cert_file"),
