@@ -51,7 +51,6 @@ pub fn bind(given: &Layers, settings: &Settings) -> Result<(TcpListener, ApiSett
         max_form_bytes: given.max_form_bytes()? as u64,
         max_file_bytes: given.max_file_bytes()? as u64,
         streams_per_caller: given.streams_per_caller()?,
-        event_streams: given.event_streams()?,
         uploads_per_caller: given.streams_per_caller()?,
         requests_per_second: requests_per_second(given)?,
         drain: settings.engine.drain,

@@ -58,7 +58,8 @@ pub struct ApiSettings {
     /// After this `?wait` looks again at a task whose rest no process has announced, and then less
     /// and less often: another process may run it.
     pub wait_poll: Duration,
-    /// Streams of events that may be open at a time; one more is refused.
+    /// Streams of events that may be open at a time; one more is refused. No setting: one takes 32 KiB at most, and an operator
+    /// bounds a client by `streams_per_caller`.
     pub event_streams: usize,
     /// Of these, streams that one caller may have open: where callers are not authenticated, an address.
     pub streams_per_caller: usize,

@@ -33,6 +33,7 @@ pub(super) const FORMER: &[Former] = &[
     key("database_key_file", "tls.database.key_file"),
     key("database_password_file", "secret_files.database"),
     fixed("event_heartbeat", "15s"),
+    fixed("event_streams", "10000"),
     fixed(
         "events_max_age",
         "7d in a new stream; `nats stream edit --max-age` changes one that is there",

@@ -114,7 +114,6 @@ declare! {
         jwt_roles(OnlyInFile): BTreeMap<String, Role> = BTreeMap::new() => "Set roles by the names that the issuer has for them; empty: `read`, `submit`, `operate`, `admin`";
         allowed_hosts: Vec<String> => "Answer under these names too, besides `localhost` and IP addresses; `*` for any";
         webhook_allow(Rare): Vec<String> ["none"] => "Let webhooks reach these private addresses or networks too, at any port and without TLS, and public ones at these ports (`:8443`) besides 443";
-        event_streams: Number<1, UNBOUNDED> = 10_000 => "Set the maximum of streams of events that are open at a time";
         streams_per_caller: Number<1, UNBOUNDED> = 100 => "Set the maximum of open streams of events, and of forms that arrive, per caller; where callers are not authenticated, per address";
         max_waiting: Number<1, 100_000_000> => "Refuse submissions of a type beyond about this many of its tasks that wait for a host, of each tenant; schedules and steps go on";
         requests_per_second: Number<1, 1_000_000> => "Refuse requests of a caller beyond this rate, with a burst of one second, where callers are authenticated; each process counts for itself";
