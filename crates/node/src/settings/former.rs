@@ -25,6 +25,11 @@ pub(super) enum Now {
 
 /// Every value.
 pub(super) const FORMER: &[Former] = &[
+    fixed(
+        "archive_bucket",
+        "`archive`; where it named another bucket, let `objects` map `archive` to the same place (`map.archive=BUCKET/PREFIX`), or move \
+         the archives",
+    ),
     fixed("body_silence", "30s"),
     fixed("cancel_grace", "5s"),
     key("database_ca_file", "tls.database.ca_file"),

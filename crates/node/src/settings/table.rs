@@ -12,7 +12,6 @@ use super::secrets::Secret;
 use super::services::Service;
 use super::tls::{TlsFiles, TlsServer};
 use super::traces::Share;
-use super::upkeep::ARCHIVE_BUCKET;
 use crate::exit::Exit;
 use clap::ArgMatches;
 use counterstep_contracts::access::Role;
@@ -159,7 +158,6 @@ declare! {
         orphans(OnlyInFile): BTreeMap<String, OrphanOverride> = BTreeMap::new() => "Change how often orphans are listed and how long they are left alone, by task type or `*`";
         orphans_without_task(OnlyInFile): Duration ["never"] => "Treat objects of unknown tasks and attempts as orphans from this age on";
         retention(OnlyInFile): BTreeMap<String, Retention> = BTreeMap::new() => "Set how long tasks that have ended are kept, by task type or `*`";
-        archive_bucket(OnlyInFile): String = ARCHIVE_BUCKET.to_owned() => "Set the declared bucket that deleted tasks are archived to";
     }
 
     Remote {

@@ -170,7 +170,6 @@ impl Layers {
             orphans: self.orphans()?,
             orphans_without_task: self.orphans_without_task()?,
             retention: self.retention()?,
-            archive_bucket: self.archive_bucket()?,
         })
     }
 
