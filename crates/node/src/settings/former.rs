@@ -68,6 +68,10 @@ pub(super) const FORMER: &[Former] = &[
     key("redis_file", "secret_files.redis"),
     key("redis_key_file", "tls.redis.key_file"),
     key("redis_password_file", "secret_files.redis"),
+    fixed(
+        "redis_prefix",
+        "`nats_prefix` where that is set, else `counterstep`; set it where several installations share a Redis server",
+    ),
     key("seal_secret_file", "secret_files.seal"),
     fixed("spool_max_age", "1d"),
     fixed("spool_max_bytes", "268435456"),
@@ -249,6 +253,9 @@ mod tests {
         {
             let nats = counterstep_adapters::nats::NatsOptions::new("");
             values.push(("nats_max_message_bytes", nats.max_message_bytes.to_string()));
+            let prefix = counterstep_adapters::redis::RedisOptions::at("").prefix;
+            let prefix = format!("`nats_prefix` where that is set, else `{prefix}`; set it where several installations share a Redis server");
+            values.push(("redis_prefix", prefix));
         }
         for (key, value) in values {
             let Some(Now::Fixed(said)) = find(key).map(|it| &it.now) else {

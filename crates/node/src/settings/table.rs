@@ -62,7 +62,7 @@ declare! {
     Nats {
         nats(Url): String => "Connect to NATS, with PostgreSQL only: `nats://HOST:4222` or `tls://…`, several with commas between them";
         nats_monitor: String => "Ask for the state of NATS at this monitoring address, as `http://HOST:8222`; for `doctor`";
-        nats_prefix: Prefix => "Set the prefix of every subject, stream and consumer: one for each installation on a NATS server";
+        nats_prefix: Prefix => "Set the prefix of every subject, stream and consumer, and of every key of Redis in place of `counterstep`: one for each installation on shared servers";
         nats_user(Rare): String => "Log in to NATS as this user, with the secret `nats` as the password";
         nats_create_streams(Switch): bool = true => "Create the streams where they are missing, and the consumers of all queues; `false` leaves both to other processes, as the reconciler";
         nats_replicas(Rare): Number<1, 5> = 1 => "Set the number of replicas of each stream, 1 to 5";
@@ -70,7 +70,6 @@ declare! {
 
     Redis {
         redis(Url): String => "Connect to Redis: `redis://HOST:6379` or `rediss://…`, several with commas between them";
-        redis_prefix: Prefix = "counterstep".to_owned() => "Set the prefix of every key: one for each installation on a Redis server";
     }
 
     Objects {

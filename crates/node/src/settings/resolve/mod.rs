@@ -341,9 +341,8 @@ mod tests {
     #[cfg(feature = "servers")]
     #[test]
     fn the_defaults_of_servers_are_those_of_their_adapters() {
-        use counterstep_adapters::{nats::NatsOptions, redis::RedisOptions};
+        use counterstep_adapters::nats::NatsOptions;
         let (given, nats) = (Layers::default(), NatsOptions::new(""));
         assert_eq!(given.nats_replicas().unwrap(), nats.replicas);
-        assert_eq!(given.redis_prefix().unwrap(), RedisOptions::at("").prefix);
     }
 }
