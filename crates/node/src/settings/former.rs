@@ -21,10 +21,14 @@ pub(super) enum Now {
     Fixed(&'static str),
     /// A key of a table in the file, or what is usual in its place: a set of certificates for all servers, a folder of secrets.
     Key(&'static str),
+    /// A flag, as it is written. No file has it.
+    Flag(&'static str),
 }
 
 /// Every value.
 pub(super) const FORMER: &[Former] = &[
+    flag("accept_clock", "--accept clock"),
+    flag("accept_spool", "--accept spool"),
     fixed(
         "archive_bucket",
         "`archive`; where it named another bucket, let `objects` map `archive` to the same place (`map.archive=BUCKET/PREFIX`), or move \
@@ -93,6 +97,13 @@ const fn key(former: &'static str, key: &'static str) -> Former {
     }
 }
 
+const fn flag(key: &'static str, flag: &'static str) -> Former {
+    Former {
+        key,
+        now: Now::Flag(flag),
+    }
+}
+
 /// The former setting of this key, if there was one.
 pub(super) fn find(key: &str) -> Option<&'static Former> {
     FORMER.iter().find(|former| former.key == key)
@@ -128,13 +139,14 @@ impl Former {
                 };
                 format!("use {usual}, or `{key}` in the settings file")
             }
+            Now::Flag(flag) => format!("use `{flag}`"),
         }
     }
 
     /// What an upgrade has done with it.
     pub(super) fn change(&self) -> String {
         match &self.now {
-            Now::Fixed(value) => format!("removed `{}`: the value is fixed: {value}", self.key),
+            Now::Fixed(_) | Now::Flag(_) => format!("removed `{}`: {}", self.key, self.instead()),
             Now::Key(key) => format!("renamed `{}` to `{key}`", self.key),
         }
     }

@@ -56,7 +56,7 @@ declare! {
         database_connections: Number<1, UNBOUNDED> = DatabaseUse::default().connections => "Set the maximum of connections of this process to PostgreSQL; a fifth of them, at most four, serve lists and counts alone";
         payload_keys(Rare): PathBuf ["none: payloads are stored as they are"] => "Encrypt payloads in the database with the keys of their tenants, from this folder; see `counterstep payload-keys`";
         database_prepared_statements(Switch): bool = DatabaseUse::default().prepared_statements => "Prepare statements on each connection to PostgreSQL; `false` behind a pooler in transaction mode";
-        accept_clock(Rare, Switch, NotInFile): bool = false => "Use an SQLite file with a clock that was set forward by more than a day since its last write: for one start, after a look at the clock";
+        accept(Rare, NotInFile): Vec<String> ["none"] => "Accept, for one start, after a look: `clock`, an SQLite file with a clock that was set forward by more than a day since its last write; `spool`, of a worker, the results that an older program has left, which get a seal";
     }
 
     Nats {
@@ -123,7 +123,6 @@ declare! {
     Worker {
         queues: Vec<String> ["those of all task types"] => "Serve these queues only";
         task_types: Vec<String> ["all of the program"] => "Run tasks of these types only, each as `NAME` or, for one of its versions, `NAME@VERSION`";
-        accept_spool(Switch, NotInFile): bool = false => "Seal the results that an older program has left, and take them: for one start after an upgrade";
         concurrency: Slots ["one for each 48 MiB of memory, from 4 to 256"] => "Set how many tasks run at a time";
     }
 
