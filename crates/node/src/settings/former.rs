@@ -79,6 +79,10 @@ pub(super) const FORMER: &[Former] = &[
     key("seal_secret_file", "secret_files.seal"),
     fixed("spool_max_age", "1d"),
     fixed("spool_max_bytes", "268435456"),
+    fixed(
+        "trace_spans",
+        "spans of the target `counterstep::traces` are exported, the program's own too",
+    ),
     fixed("uploads_per_caller", "as many as `streams_per_caller`"),
     key("webhook_secret_file", "secret_files.webhooks"),
 ];

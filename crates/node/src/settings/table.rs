@@ -139,7 +139,6 @@ declare! {
         otlp_endpoint(Url): String ["none"] => "Export spans to the collector of OpenTelemetry at this address, as `http://127.0.0.1:4318`; they go to `/v1/traces` below it";
         otlp_header_files(OnlyInFile): BTreeMap<String, PathBuf> = BTreeMap::new() => "Send these headers to the collector, each with the value in a file";
         trace_sample: Share = 1.0 => "Record this share of the traces that begin here, from 0 to 1; a trace that goes on here follows the flag in its `traceparent`";
-        trace_spans: String ["none"] => "Export spans of the program's own code too, by target and level, as `my_app=info`";
     }
 
     Policies {
