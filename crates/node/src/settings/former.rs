@@ -48,6 +48,7 @@ pub(super) const FORMER: &[Former] = &[
         "7d in a new stream; `nats stream edit --max-age` changes one that is there",
     ),
     fixed("hung_after", "1m"),
+    fixed("jwt_algorithms", "RS256, ES256, EdDSA"),
     key("jwt_ca_file", "tls.issuer.ca_file"),
     fixed("jwt_leeway", "30s"),
     key("link_secret_file", "secret_files.links"),
@@ -253,13 +254,15 @@ mod tests {
         use counterstep_kernel::EngineSettings;
         use counterstep_kernel::access::access_tokens::TokenRules;
         let engine = EngineSettings::default();
-        let time = format_duration;
+        let (time, tokens) = (format_duration, TokenRules::new("", ""));
+        let algorithms: Vec<_> = tokens.algorithms.iter().map(|it| it.as_str()).collect();
         let mut values = vec![
             ("cancel_grace", time(engine.cancel_grace)),
             ("hung_after", time(engine.hung_after)),
             ("lost_after", time(engine.lost_after)),
             ("spool_max_age", time(engine.spool_max_age)),
-            ("jwt_leeway", time(TokenRules::new("", "").leeway)),
+            ("jwt_algorithms", algorithms.join(", ")),
+            ("jwt_leeway", time(tokens.leeway)),
             (
                 "spool_max_bytes",
                 crate::settings::SPOOL_MAX_BYTES.to_string(),
@@ -270,7 +273,9 @@ mod tests {
             let nats = counterstep_adapters::nats::NatsOptions::new("");
             values.push(("nats_max_message_bytes", nats.max_message_bytes.to_string()));
             let prefix = counterstep_adapters::redis::RedisOptions::at("").prefix;
-            let prefix = format!("`nats_prefix` where that is set, else `{prefix}`; set it where several installations share a Redis server");
+            let prefix = format!(
+                "`nats_prefix` where that is set, else `{prefix}`; set it where several installations share a Redis server"
+            );
             values.push(("redis_prefix", prefix));
         }
         for (key, value) in values {

@@ -105,7 +105,6 @@ declare! {
         jwt_issuer: String => "Accept access tokens with this `iss` alone, with `--auth jwt`";
         jwt_audience: String => "Accept access tokens for this `aud` alone";
         jwt_keys(Url): String => "Read the keys of the issuer (JWKS) from this address: `https://…`, `http://…` on this machine, or `file://PATH`";
-        jwt_algorithms(Rare): Vec<String> ["RS256,ES256,EdDSA"] => "Accept access tokens that are signed with these algorithms alone";
         jwt_tenant_claim: String ["all are of the tenant `default`"] => "Take the tenant from this claim, by its name or by a JSON pointer; a token has to have it";
         jwt_subject_claim(Rare): String = "sub".to_owned() => "Take the subject from this claim";
         jwt_role_claim: String = "roles".to_owned() => "Take the role from this claim, as `/realm_access/roles`: the highest of the names there counts";

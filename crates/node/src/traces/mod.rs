@@ -23,8 +23,8 @@ use queue::Queue;
 use std::sync::Arc;
 use tracing::level_filters::LevelFilter;
 use tracing_opentelemetry::OpenTelemetryLayer;
-use tracing_subscriber::filter::FilterFn;
 use tracing_subscriber::Layer;
+use tracing_subscriber::filter::FilterFn;
 
 /// For engines: it also sees the layer of a program that has one of its own.
 pub(crate) fn port() -> Arc<dyn Traces> {
