@@ -14,13 +14,10 @@ const LIMITS: &[&str] = &[
     "--max-json-bytes",
     "2000",
     "--max-form-bytes",
-    "400000",
+    "100000",
     "--max-file-bytes",
     "30000",
 ];
-
-/// A fixed limit.
-const FILES: usize = 1_000;
 
 fn file(bytes: usize) -> Part {
     Part::bytes(vec![b'x'; bytes]).file_name("a.txt")
@@ -65,10 +62,9 @@ async fn a_request_over_a_limit_that_is_set_is_413_and_leaves_nothing() {
         ),
         (
             "a form",
-            files(2, 10).part("other", file(410_000)),
-            "400000",
+            files(2, 10).part("other", file(110_000)),
+            "100000",
         ),
-        ("files", files(FILES + 1, 1), "1000 files"),
         ("text fields", text(257, 1), "256"),
         (
             "text",
@@ -96,11 +92,9 @@ async fn a_request_over_a_limit_that_is_set_is_413_and_leaves_nothing() {
     assert_eq!(answer.status(), 413);
     assert_nothing_is_left(&rows).await;
 
-    for fits in [files(3, 30_000), files(FILES, 1)] {
-        let fits = fits.text("output_file_name", "a.zip");
-        let request = served.api.request(Method::POST, ROUTE).multipart(fits);
-        assert_eq!(request.send().await.expect("an answer").status(), 202);
-    }
+    let fits = files(3, 30_000).text("output_file_name", "a.zip");
+    let request = served.api.request(Method::POST, ROUTE).multipart(fits);
+    assert_eq!(request.send().await.expect("an answer").status(), 202);
 }
 
 #[test]
