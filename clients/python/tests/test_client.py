@@ -344,7 +344,7 @@ class Following(WithDev):
         self.assertEqual(list(self.client.events(accepted.task_id, last)), [])
 
     def test_a_stream_that_the_api_has_no_room_for_is_waited_for(self) -> None:
-        small = support.Dev("--event-streams", "1")
+        small = support.Dev("--streams-per-caller", "1")
         self.addCleanup(small.stop)
         client = Client(small.url)
         accepted = client.submit(ORDER, LARGE)
@@ -352,7 +352,7 @@ class Following(WithDev):
         next(first)
         with self.assertRaises(Problem) as refused:
             next(Client(small.url, retry_for=0).events(accepted.task_id))
-        self.assertEqual(refused.exception.code, "too-many-streams")
+        self.assertEqual(refused.exception.code, "too-many-requests")
         self.assertIsNotNone(refused.exception.retry_after)
         threading.Timer(0.5, client.tasks.cancel, [accepted.task_id]).start()
         threading.Thread(target=lambda: list(first)).start()

@@ -285,14 +285,14 @@ describe("following", () => {
   });
 
   it("a stream that the API has no room for is waited for", async (test) => {
-    const small = await dev("--event-streams", "1");
+    const small = await dev("--streams-per-caller", "1");
     test.after(small.stop);
     const client = new Client(small.url);
     const { task_id } = await client.submit(ORDER, LARGE);
     const first = client.events(task_id);
     await first.next();
     const impatient = new Client(small.url, { retryForMs: 0 });
-    await assert.rejects(impatient.events(task_id).next(), (error) => error.code === "too-many-streams" && error.retryAfter > 0);
+    await assert.rejects(impatient.events(task_id).next(), (error) => error.code === "too-many-requests" && error.retryAfter > 0);
     setTimeout(() => client.tasks.cancel(task_id), 500);
     const [seen] = await Promise.all([all(client.events(task_id)), all(first)]);
     const ids = seen.filter((event) => event.type === "entry").map((event) => event.id);

@@ -50,10 +50,7 @@ pub fn bind(given: &Layers, settings: &Settings) -> Result<(TcpListener, ApiSett
         max_json_bytes: given.max_json_bytes()?,
         max_form_bytes: given.max_form_bytes()? as u64,
         max_file_bytes: given.max_file_bytes()? as u64,
-        max_files: at_most_u32(given.max_files()?),
-        body_silence: given.body_silence()?,
         streams_per_caller: given.streams_per_caller()?,
-        event_streams: given.event_streams()?,
         uploads_per_caller: given.streams_per_caller()?,
         requests_per_second: requests_per_second(given)?,
         drain: settings.engine.drain,
@@ -67,13 +64,9 @@ pub fn bind(given: &Layers, settings: &Settings) -> Result<(TcpListener, ApiSett
     Ok((listener, api))
 }
 
-fn at_most_u32(number: usize) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
-}
-
 fn requests_per_second(given: &Layers) -> Result<Option<NonZeroU32>, Exit> {
     let rate = given.requests_per_second()?;
-    Ok(rate.and_then(|rate| NonZeroU32::new(at_most_u32(rate))))
+    Ok(rate.and_then(|rate| NonZeroU32::new(u32::try_from(rate).unwrap_or(u32::MAX))))
 }
 
 fn auth(given: &Layers) -> Result<AuthSettings, Exit> {

@@ -37,7 +37,8 @@ pub struct ApiSettings {
     pub max_json_bytes: usize,
     /// Bytes of one file of a form. Files are streamed.
     pub max_file_bytes: u64,
-    /// Files of one form.
+    /// Files of one form. No setting: `max_form_bytes` and `max_file_bytes` bound what is stored, and this the rows; who has more
+    /// sends several requests.
     pub max_files: u32,
     /// Text fields of one form.
     pub max_fields: u32,
@@ -51,12 +52,14 @@ pub struct ApiSettings {
     /// one: the side that closes first should be the one that sends, or a request could meet a connection
     /// that is just being closed, and get no answer.
     pub keep_alive: Duration,
-    /// How long a client may send nothing while its body is awaited.
+    /// How long a client may send nothing while its body is awaited. No setting: who is silent in the middle of a body for as long
+    /// is gone, proxies in front have a limit of their own, and `EngineSettings::upload_timeout` bounds the whole arrival.
     pub body_silence: Duration,
     /// After this `?wait` looks again at a task whose rest no process has announced, and then less
     /// and less often: another process may run it.
     pub wait_poll: Duration,
-    /// Streams of events that may be open at a time; one more is refused.
+    /// Streams of events that may be open at a time; one more is refused. No setting: one takes 32 KiB at most, and an operator
+    /// bounds a client by `streams_per_caller`.
     pub event_streams: usize,
     /// Of these, streams that one caller may have open: where callers are not authenticated, an address.
     pub streams_per_caller: usize,

@@ -69,7 +69,6 @@ pub fn resolve(given: &Layers) -> Result<ReconcilerSettings, Exit> {
         },
         retention: RetentionSettings {
             types: upkeep.retention,
-            bucket: upkeep.archive_bucket,
             ..RetentionSettings::default()
         },
         ..defaults

@@ -86,8 +86,7 @@ impl ReconcilerSettings {
     /// # Errors
     /// The first mistake.
     pub fn check(&self, registry: &Registry) -> Result<(), UpkeepMistake> {
-        let RetentionSettings { types, bucket, .. } = &self.retention;
-        registry.check_upkeep(&self.orphans.types, types, bucket)
+        registry.check_upkeep(&self.orphans.types, &self.retention.types)
     }
 }
 

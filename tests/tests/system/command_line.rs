@@ -150,8 +150,8 @@ fn all_commands_share_a_file_and_take_from_it_what_is_theirs() {
     let place = Place::new();
     // Values of other commands are not looked at: `every` is none of a worker's settings.
     let settings = "data_dir = \"data\"\nlisten = \"127.0.0.1:0\"\nallowed_hosts = [\"x\"]\nconcurrency = 3\n\
-                    heavy = 1\nlease = \"9s\"\nredis_prefix = \"x\"\nnats_replicas = 3\nevery = \"7s\"\n\
-                    archive_bucket = \"archive\"\n[retention.\"*\"]\ncompleted = \"keep\"\n";
+                    heavy = 1\nlease = \"9s\"\nnats_prefix = \"x\"\nnats_replicas = 3\nevery = \"7s\"\n\
+                    [retention.\"*\"]\ncompleted = \"keep\"\n";
     run_on(&place, settings, &["reconciler", "--once"]).assert_code(0);
     for command in OTHERS {
         run_on(&place, settings, command).assert_code(0);
@@ -172,7 +172,7 @@ fn all_commands_share_variables_and_take_from_them_what_is_theirs() {
         ("COUNTERSTEP_EVERY", "7s"),
         ("COUNTERSTEP_HEAVY", "1"),
         ("COUNTERSTEP_LEASE", "9s"),
-        ("COUNTERSTEP_REDIS_PREFIX", "x"),
+        ("COUNTERSTEP_NATS_PREFIX", "x"),
         ("COUNTERSTEP_URL", "http://127.0.0.1:9"),
     ];
     run_in(&place, &variables, &["reconciler", "--once"]).assert_code(0);

@@ -9,8 +9,6 @@ use counterstep_tests::services::{self, Served};
 use counterstep_tests::wait::{SOON, until};
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
-use std::io::{Read, Write};
-use std::net::TcpStream;
 
 const LIMITS: &[&str] = &[
     "--max-json-bytes",
@@ -19,10 +17,6 @@ const LIMITS: &[&str] = &[
     "100000",
     "--max-file-bytes",
     "30000",
-    "--max-files",
-    "3",
-    "--body-silence",
-    "300ms",
 ];
 
 fn file(bytes: usize) -> Part {
@@ -71,7 +65,6 @@ async fn a_request_over_a_limit_that_is_set_is_413_and_leaves_nothing() {
             files(2, 10).part("other", file(110_000)),
             "100000",
         ),
-        ("files", files(4, 10), "3 files"),
         ("text fields", text(257, 1), "256"),
         (
             "text",
@@ -104,36 +97,6 @@ async fn a_request_over_a_limit_that_is_set_is_413_and_leaves_nothing() {
     assert_eq!(request.send().await.expect("an answer").status(), 202);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_pauses_for_longer_than_is_set_is_408_and_leaves_nothing() {
-    let place = Place::new();
-    let served = services::api(&place, LIMITS);
-    let rows = Rows::of(&place).await;
-    let address = served.api.url().trim_start_matches("http://").to_owned();
-    let answer = tokio::task::spawn_blocking(move || {
-        let mut socket = TcpStream::connect(address).expect("a connection");
-        let head =
-            "--XX\r\nContent-Disposition: form-data; name=\"files\"; filename=\"a\"\r\n\r\nabc";
-        let request = format!(
-            "POST {ROUTE} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
-             Content-Type: multipart/form-data; boundary=XX\r\nContent-Length: 1000\r\n\r\n{head}"
-        );
-        socket
-            .write_all(request.as_bytes())
-            .expect("the server reads");
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).expect("an answer");
-        answer
-    });
-    let answer = answer.await.expect("no panic");
-    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
-    assert!(
-        answer.contains(r#""code":"slow-body""#) && answer.contains("300ms"),
-        "{answer}"
-    );
-    assert_nothing_is_left(&rows).await;
-}
-
 #[test]
 fn a_limit_that_no_request_could_keep_is_refused() {
     let place = Place::new();
@@ -141,8 +104,6 @@ fn a_limit_that_no_request_could_keep_is_refused() {
         ("--max-json-bytes", "1023"),
         ("--max-file-bytes", "0"),
         ("--max-form-bytes", "0"),
-        ("--max-files", "0"),
-        ("--body-silence", "0s"),
     ] {
         let key = flag.trim_start_matches("--").replace('-', "_");
         run(place.path(), &["api", flag, value])

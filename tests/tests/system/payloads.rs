@@ -19,8 +19,7 @@ const LABEL: &str = "labelled4b5a6978";
 
 const TENANTS: [&str; 2] = ["acme", "other"];
 
-const SETTINGS: &str = "archive_bucket = \"archive\"\n\
-                        [retention.HandOn]\nfailed = { after = \"1s\", then = \"archive\" }\n";
+const SETTINGS: &str = "[retention.HandOn]\nfailed = { after = \"1s\", then = \"archive\" }\n";
 
 const FLAGS: &[&str] = &[
     "--lease", "2s", "--drain", "500ms", "--events", "true", "--log", "debug",

@@ -33,14 +33,7 @@ fn install(cluster: &Cluster, prefix: &str) -> Installation {
         "--objects",
         &cluster.objects,
     ];
-    let own = [
-        "--nats-prefix",
-        prefix,
-        "--redis-prefix",
-        prefix,
-        "--events",
-        "true",
-    ];
+    let own = ["--nats-prefix", prefix, "--events", "true"];
     let flags = [&places[..], &own, QUICK].concat();
     let migrate = ["migrate", "--database", &database];
     let migrated = Process::start(&cluster.place, &migrate).ended();

@@ -119,7 +119,7 @@ impl FileSpool {
         for SpoolKey { task, step, .. } in &unsealed {
             tracing::error!(
                 path = %path.display(), %task, %step,
-                "a result in the spool has no valid seal, and is not used: where an older program has kept it, start once with --accept-spool"
+                "a result in the spool has no valid seal, and is not used: where an older program has kept it, start once with --accept spool"
             );
         }
         let stats = rows::stats(&mut rows).map_err(|error| unusable(&path, &error))?;

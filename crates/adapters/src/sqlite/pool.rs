@@ -70,7 +70,7 @@ pub enum OpenError {
     /// The machine's calendar was set far ahead since the last write. No task was changed.
     #[error(
         "the machine's clock is {hours} hours ahead of what its timer has counted since the last write: set it right, or, where \
-         it is right, start once with --accept-clock"
+         it is right, start once with --accept clock"
     )]
     Clock {
         /// Hours by which it is ahead.

@@ -348,7 +348,7 @@ async fn a_start_refuses_a_calendar_that_is_more_than_a_day_ahead_of_the_machine
         matches!(error, OpenError::Clock { hours: 29 | 30 }),
         "{error:?}"
     );
-    assert!(error.to_string().contains("--accept-clock"), "{error}");
+    assert!(error.to_string().contains("--accept clock"), "{error}");
     assert!(!is_transient(&error), "a clock does not mend itself");
 
     let day = 24 * 3600;

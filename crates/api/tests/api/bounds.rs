@@ -69,6 +69,14 @@ async fn a_field_name_has_200_bytes_and_a_file_name_255() {
     assert_eq!((site.tasks().await, site.stored().len()), (1, 1));
 }
 
+/// They were settings: `settings upgrade` and http.md name these values.
+#[test]
+fn limits_that_no_setting_changes() {
+    let usual = ApiSettings::default();
+    assert_eq!(usual.body_silence, Duration::from_secs(30));
+    assert_eq!((usual.max_files, usual.event_streams), (1_000, 10_000));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_has_100_streams_and_100_uploads_where_callers_are_not_authenticated() {
     let usual = ApiSettings::default();

@@ -170,9 +170,12 @@ async fn a_slow_body_is_408() {
     let head = format!(
         "POST {NOTE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n"
     );
-    site.raw(format!("{head}{{\"text").as_bytes())
+    let problem = site
+        .raw(format!("{head}{{\"text").as_bytes())
         .await
         .problem(408, "slow-body");
+    let detail = problem["detail"].as_str().expect("a text");
+    assert!(detail.contains("200ms"), "{detail}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -266,9 +266,12 @@ async fn too_many_parts_are_413_and_leave_nothing() {
         Site::with(|api, _| (api.max_files, api.max_fields, api.max_field_bytes) = (3, 2, 10))
             .await;
     let files = file("filename=\"a\"", "abc").repeat(4);
-    site.form(KEEP, whole(&files))
-        .await
-        .problem(413, "too-large");
+    let refused = site.form(KEEP, whole(&files)).await;
+    let problem = refused.problem(413, "too-large");
+    assert!(
+        problem["detail"].to_string().contains("3 files"),
+        "{problem}"
+    );
     let fields = ["a", "b", "c"].map(|name| text_part(name, "x")).concat();
     site.form(KEEP, whole(&fields))
         .await

@@ -108,7 +108,7 @@ mod tests {
         );
         let error = toml::from_str::<SettingValues>("zzz = 1").unwrap_err();
         assert!(error.message().contains("expected one of `"), "{error}");
-        for other in ["accept_clock", "token_file", "config", "url"] {
+        for other in ["accept", "token_file", "config", "url"] {
             let error = toml::from_str::<SettingValues>(&format!("{other} = \"1s\"")).unwrap_err();
             assert!(error.message().contains("unknown field"), "{error}");
         }

@@ -21,10 +21,20 @@ pub(super) enum Now {
     Fixed(&'static str),
     /// A key of a table in the file, or what is usual in its place: a set of certificates for all servers, a folder of secrets.
     Key(&'static str),
+    /// A flag, as it is written. No file has it.
+    Flag(&'static str),
 }
 
 /// Every value.
 pub(super) const FORMER: &[Former] = &[
+    flag("accept_clock", "--accept clock"),
+    flag("accept_spool", "--accept spool"),
+    fixed(
+        "archive_bucket",
+        "`archive`; where it named another bucket, let `objects` map `archive` to the same place (`map.archive=BUCKET/PREFIX`), or move \
+         the archives",
+    ),
+    fixed("body_silence", "30s"),
     fixed("cancel_grace", "5s"),
     key("database_ca_file", "tls.database.ca_file"),
     key("database_cert_file", "tls.database.cert_file"),
@@ -32,16 +42,19 @@ pub(super) const FORMER: &[Former] = &[
     key("database_key_file", "tls.database.key_file"),
     key("database_password_file", "secret_files.database"),
     fixed("event_heartbeat", "15s"),
+    fixed("event_streams", "10000"),
     fixed(
         "events_max_age",
         "7d in a new stream; `nats stream edit --max-age` changes one that is there",
     ),
     fixed("hung_after", "1m"),
+    fixed("jwt_algorithms", "RS256, ES256, EdDSA"),
     key("jwt_ca_file", "tls.issuer.ca_file"),
     fixed("jwt_leeway", "30s"),
     key("link_secret_file", "secret_files.links"),
     fixed("lost_after", "45s"),
     fixed("max_fields", "256"),
+    fixed("max_files", "1000"),
     fixed("nats_ack_wait", "the lease, 15s at least"),
     key("nats_ca_file", "tls.nats.ca_file"),
     key("nats_cert_file", "tls.nats.cert_file"),
@@ -60,9 +73,17 @@ pub(super) const FORMER: &[Former] = &[
     key("redis_file", "secret_files.redis"),
     key("redis_key_file", "tls.redis.key_file"),
     key("redis_password_file", "secret_files.redis"),
+    fixed(
+        "redis_prefix",
+        "`nats_prefix` where that is set, else `counterstep`; set it where several installations share a Redis server",
+    ),
     key("seal_secret_file", "secret_files.seal"),
     fixed("spool_max_age", "1d"),
     fixed("spool_max_bytes", "268435456"),
+    fixed(
+        "trace_spans",
+        "spans of the target `counterstep::traces` are exported, the program's own too",
+    ),
     fixed("uploads_per_caller", "as many as `streams_per_caller`"),
     key("webhook_secret_file", "secret_files.webhooks"),
 ];
@@ -78,6 +99,13 @@ const fn key(former: &'static str, key: &'static str) -> Former {
     Former {
         key: former,
         now: Now::Key(key),
+    }
+}
+
+const fn flag(key: &'static str, flag: &'static str) -> Former {
+    Former {
+        key,
+        now: Now::Flag(flag),
     }
 }
 
@@ -116,13 +144,14 @@ impl Former {
                 };
                 format!("use {usual}, or `{key}` in the settings file")
             }
+            Now::Flag(flag) => format!("use `{flag}`"),
         }
     }
 
     /// What an upgrade has done with it.
     pub(super) fn change(&self) -> String {
         match &self.now {
-            Now::Fixed(value) => format!("removed `{}`: the value is fixed: {value}", self.key),
+            Now::Fixed(_) | Now::Flag(_) => format!("removed `{}`: {}", self.key, self.instead()),
             Now::Key(key) => format!("renamed `{}` to `{key}`", self.key),
         }
     }
@@ -225,13 +254,15 @@ mod tests {
         use counterstep_kernel::EngineSettings;
         use counterstep_kernel::access::access_tokens::TokenRules;
         let engine = EngineSettings::default();
-        let time = format_duration;
+        let (time, tokens) = (format_duration, TokenRules::new("", ""));
+        let algorithms: Vec<_> = tokens.algorithms.iter().map(|it| it.as_str()).collect();
         let mut values = vec![
             ("cancel_grace", time(engine.cancel_grace)),
             ("hung_after", time(engine.hung_after)),
             ("lost_after", time(engine.lost_after)),
             ("spool_max_age", time(engine.spool_max_age)),
-            ("jwt_leeway", time(TokenRules::new("", "").leeway)),
+            ("jwt_algorithms", algorithms.join(", ")),
+            ("jwt_leeway", time(tokens.leeway)),
             (
                 "spool_max_bytes",
                 crate::settings::SPOOL_MAX_BYTES.to_string(),
@@ -241,6 +272,11 @@ mod tests {
         {
             let nats = counterstep_adapters::nats::NatsOptions::new("");
             values.push(("nats_max_message_bytes", nats.max_message_bytes.to_string()));
+            let prefix = counterstep_adapters::redis::RedisOptions::at("").prefix;
+            let prefix = format!(
+                "`nats_prefix` where that is set, else `{prefix}`; set it where several installations share a Redis server"
+            );
+            values.push(("redis_prefix", prefix));
         }
         for (key, value) in values {
             let Some(Now::Fixed(said)) = find(key).map(|it| &it.now) else {

@@ -3,7 +3,7 @@
 use super::layers::Layers;
 use super::tls::TlsServer;
 use crate::exit::Exit;
-use counterstep_kernel::access::access_tokens::{Algorithm, TokenRules};
+use counterstep_kernel::access::access_tokens::TokenRules;
 use std::path::PathBuf;
 
 /// Access tokens of an issuer.
@@ -40,17 +40,12 @@ impl Layers {
                 )));
             }
         };
-        let usual = TokenRules::new(issuer, audience);
         let rules = TokenRules {
-            algorithms: match self.jwt_algorithms()? {
-                Some(names) => algorithms(&names)?,
-                None => usual.algorithms,
-            },
             tenant_claim: self.jwt_tenant_claim()?,
             subject_claim: self.jwt_subject_claim()?,
             role_claim: self.jwt_role_claim()?,
             roles: self.jwt_roles()?,
-            ..usual
+            ..TokenRules::new(issuer, audience)
         };
         Ok(Some(JwtSettings {
             rules,
@@ -58,18 +53,6 @@ impl Layers {
             keys,
         }))
     }
-}
-
-fn algorithms(names: &[String]) -> Result<Vec<Algorithm>, Exit> {
-    if names.is_empty() {
-        return Err(Exit::config(
-            "invalid setting `jwt_algorithms`: expected at least one",
-        ));
-    }
-    let parsed = names.iter().map(|name| name.parse());
-    parsed
-        .collect::<Result<_, _>>()
-        .map_err(|error| Exit::config(format_args!("setting `jwt_algorithms`: {error}")))
 }
 
 #[cfg(test)]
@@ -106,18 +89,9 @@ mod tests {
     }
 
     #[test]
-    fn roles_have_names_of_the_issuer_and_only_key_pairs_can_sign() {
-        let named = format!("{FULL}jwt_algorithms = [\"PS256\"]\n[jwt_roles]\nops = \"operate\"\n");
+    fn roles_have_names_of_the_issuer() {
+        let named = format!("{FULL}[jwt_roles]\nops = \"operate\"\n");
         let rules = read(&named).unwrap().unwrap().rules;
-        assert_eq!(rules.algorithms, [Algorithm::Ps256]);
         assert_eq!(rules.roles["ops"], Role::Operate);
-        for (text, expected) in [
-            ("jwt_algorithms = [\"RS256\", \"none\"]", "`none`"),
-            ("jwt_algorithms = [\"HS256\"]", "`HS256`"),
-            ("jwt_algorithms = []", "at least one"),
-        ] {
-            let refused = read(&format!("{FULL}{text}")).unwrap_err();
-            assert!(refused.message.contains(expected), "{refused}");
-        }
     }
 }

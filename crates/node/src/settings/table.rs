@@ -12,7 +12,6 @@ use super::secrets::Secret;
 use super::services::Service;
 use super::tls::{TlsFiles, TlsServer};
 use super::traces::Share;
-use super::upkeep::ARCHIVE_BUCKET;
 use crate::exit::Exit;
 use clap::ArgMatches;
 use counterstep_contracts::access::Role;
@@ -57,13 +56,13 @@ declare! {
         database_connections: Number<1, UNBOUNDED> = DatabaseUse::default().connections => "Set the maximum of connections of this process to PostgreSQL; a fifth of them, at most four, serve lists and counts alone";
         payload_keys(Rare): PathBuf ["none: payloads are stored as they are"] => "Encrypt payloads in the database with the keys of their tenants, from this folder; see `counterstep payload-keys`";
         database_prepared_statements(Switch): bool = DatabaseUse::default().prepared_statements => "Prepare statements on each connection to PostgreSQL; `false` behind a pooler in transaction mode";
-        accept_clock(Rare, Switch, NotInFile): bool = false => "Use an SQLite file with a clock that was set forward by more than a day since its last write: for one start, after a look at the clock";
+        accept(Rare, NotInFile): Vec<String> ["none"] => "Accept, for one start, after a look: `clock`, an SQLite file with a clock that was set forward by more than a day since its last write; `spool`, of a worker, the results that an older program has left, which get a seal";
     }
 
     Nats {
         nats(Url): String => "Connect to NATS, with PostgreSQL only: `nats://HOST:4222` or `tls://…`, several with commas between them";
         nats_monitor: String => "Ask for the state of NATS at this monitoring address, as `http://HOST:8222`; for `doctor`";
-        nats_prefix: Prefix => "Set the prefix of every subject, stream and consumer: one for each installation on a NATS server";
+        nats_prefix: Prefix => "Set the prefix of every subject, stream and consumer, and of every key of Redis in place of `counterstep`: one for each installation on shared servers";
         nats_user(Rare): String => "Log in to NATS as this user, with the secret `nats` as the password";
         nats_create_streams(Switch): bool = true => "Create the streams where they are missing, and the consumers of all queues; `false` leaves both to other processes, as the reconciler";
         nats_replicas(Rare): Number<1, 5> = 1 => "Set the number of replicas of each stream, 1 to 5";
@@ -71,7 +70,6 @@ declare! {
 
     Redis {
         redis(Url): String => "Connect to Redis: `redis://HOST:6379` or `rediss://…`, several with commas between them";
-        redis_prefix: Prefix = "counterstep".to_owned() => "Set the prefix of every key: one for each installation on a Redis server";
     }
 
     Objects {
@@ -107,28 +105,23 @@ declare! {
         jwt_issuer: String => "Accept access tokens with this `iss` alone, with `--auth jwt`";
         jwt_audience: String => "Accept access tokens for this `aud` alone";
         jwt_keys(Url): String => "Read the keys of the issuer (JWKS) from this address: `https://…`, `http://…` on this machine, or `file://PATH`";
-        jwt_algorithms(Rare): Vec<String> ["RS256,ES256,EdDSA"] => "Accept access tokens that are signed with these algorithms alone";
         jwt_tenant_claim: String ["all are of the tenant `default`"] => "Take the tenant from this claim, by its name or by a JSON pointer; a token has to have it";
         jwt_subject_claim(Rare): String = "sub".to_owned() => "Take the subject from this claim";
         jwt_role_claim: String = "roles".to_owned() => "Take the role from this claim, as `/realm_access/roles`: the highest of the names there counts";
         jwt_roles(OnlyInFile): BTreeMap<String, Role> = BTreeMap::new() => "Set roles by the names that the issuer has for them; empty: `read`, `submit`, `operate`, `admin`";
         allowed_hosts: Vec<String> => "Answer under these names too, besides `localhost` and IP addresses; `*` for any";
         webhook_allow(Rare): Vec<String> ["none"] => "Let webhooks reach these private addresses or networks too, at any port and without TLS, and public ones at these ports (`:8443`) besides 443";
-        event_streams: Number<1, UNBOUNDED> = 10_000 => "Set the maximum of streams of events that are open at a time";
         streams_per_caller: Number<1, UNBOUNDED> = 100 => "Set the maximum of open streams of events, and of forms that arrive, per caller; where callers are not authenticated, per address";
         max_waiting: Number<1, 100_000_000> => "Refuse submissions of a type beyond about this many of its tasks that wait for a host, of each tenant; schedules and steps go on";
         requests_per_second: Number<1, 1_000_000> => "Refuse requests of a caller beyond this rate, with a burst of one second, where callers are authenticated; each process counts for itself";
         max_json_bytes: Number<1024, { 256 * MIB }> = MIB => "Refuse a JSON body, or a form whose text fields together are larger, in bytes; they are held in memory";
         max_form_bytes: Number<1024, UNBOUNDED> = 65_536 * MIB => "Refuse a form that is larger with all its files, in bytes";
         max_file_bytes: Number<1, UNBOUNDED> = 8_192 * MIB => "Refuse a form with a larger file, in bytes";
-        max_files: Number<1, 100_000> = 1_000 => "Refuse a form with more files";
-        body_silence: Duration = Duration::from_secs(30) => "Give up a request whose body pauses for this long; its whole arrival has `upload_timeout`";
     }
 
     Worker {
         queues: Vec<String> ["those of all task types"] => "Serve these queues only";
         task_types: Vec<String> ["all of the program"] => "Run tasks of these types only, each as `NAME` or, for one of its versions, `NAME@VERSION`";
-        accept_spool(Switch, NotInFile): bool = false => "Seal the results that an older program has left, and take them: for one start after an upgrade";
         concurrency: Slots ["one for each 48 MiB of memory, from 4 to 256"] => "Set how many tasks run at a time";
     }
 
@@ -145,7 +138,6 @@ declare! {
         otlp_endpoint(Url): String ["none"] => "Export spans to the collector of OpenTelemetry at this address, as `http://127.0.0.1:4318`; they go to `/v1/traces` below it";
         otlp_header_files(OnlyInFile): BTreeMap<String, PathBuf> = BTreeMap::new() => "Send these headers to the collector, each with the value in a file";
         trace_sample: Share = 1.0 => "Record this share of the traces that begin here, from 0 to 1; a trace that goes on here follows the flag in its `traceparent`";
-        trace_spans: String ["none"] => "Export spans of the program's own code too, by target and level, as `my_app=info`";
     }
 
     Policies {
@@ -162,7 +154,6 @@ declare! {
         orphans(OnlyInFile): BTreeMap<String, OrphanOverride> = BTreeMap::new() => "Change how often orphans are listed and how long they are left alone, by task type or `*`";
         orphans_without_task(OnlyInFile): Duration ["never"] => "Treat objects of unknown tasks and attempts as orphans from this age on";
         retention(OnlyInFile): BTreeMap<String, Retention> = BTreeMap::new() => "Set how long tasks that have ended are kept, by task type or `*`";
-        archive_bucket(OnlyInFile): String = ARCHIVE_BUCKET.to_owned() => "Set the declared bucket that deleted tasks are archived to";
     }
 
     Remote {

@@ -8,7 +8,6 @@ use crate::exit::Exit;
 use clap::{Arg, value_parser};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use tracing_subscriber::filter::Targets;
 
 /// Traces for a collector.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,22 +24,11 @@ pub struct TraceSettings {
     pub allow_plaintext: bool,
     /// The share of the traces that begin here.
     pub sample: f64,
-    /// The targets whose spans of the program's own code are exported.
-    pub own: Targets,
 }
 
 impl Layers {
     /// Traces, where they are on.
     pub(super) fn traces(&self) -> Result<Option<TraceSettings>, Exit> {
-        // An empty text would be every target.
-        let own = match self.trace_spans()?.filter(|text| !text.is_empty()) {
-            Some(text) => text.parse().map_err(|_| {
-                Exit::config(
-                    "invalid setting `trace_spans`: expected targets with levels, as `my_app=info,my_lib=debug`",
-                )
-            })?,
-            None => Targets::new(),
-        };
         let sample = self.trace_sample()?;
         let header_files = self.otlp_header_files()?;
         let Some(endpoint) = self.otlp_endpoint()? else {
@@ -53,7 +41,6 @@ impl Layers {
             header_files,
             allow_plaintext: self.allow_plaintext()?,
             sample,
-            own,
         }))
     }
 }

@@ -69,7 +69,7 @@ fn rewritten(text: &str, gone: &str) -> Result<(String, Vec<String>), toml::de::
 
 fn edit(text: &str, former: &Former, key: &Spanned<DeString<'_>>, value: Range<usize>) -> Edit {
     match former.now {
-        Now::Fixed(_) => Edit {
+        Now::Fixed(_) | Now::Flag(_) => Edit {
             at: key.span().start..end_of(text, value.end),
             to: String::new(),
         },

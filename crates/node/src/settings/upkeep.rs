@@ -8,11 +8,8 @@ use counterstep_steps::Registry;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The declared bucket of the archive, where the file names none.
-pub(super) const ARCHIVE_BUCKET: &str = "archive";
-
 /// From the file: orphans and retention.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Upkeep {
     /// By the declared name of a type, or `*`.
     pub orphans: BTreeMap<String, OrphanOverride>,
@@ -20,26 +17,13 @@ pub struct Upkeep {
     pub orphans_without_task: Option<Duration>,
     /// By the declared name of a type, or `*`.
     pub retention: BTreeMap<String, Retention>,
-    /// The declared bucket of the archive.
-    pub archive_bucket: String,
-}
-
-impl Default for Upkeep {
-    fn default() -> Self {
-        Self {
-            orphans: BTreeMap::new(),
-            orphans_without_task: None,
-            retention: BTreeMap::new(),
-            archive_bucket: ARCHIVE_BUCKET.to_owned(),
-        }
-    }
 }
 
 impl Upkeep {
-    /// Whether every entry names a type of the registry, and the archive a bucket.
+    /// Whether every entry names a type of the registry.
     pub(crate) fn check(&self, registry: &Registry) -> Result<(), Exit> {
         registry
-            .check_upkeep(&self.orphans, &self.retention, &self.archive_bucket)
+            .check_upkeep(&self.orphans, &self.retention)
             .map_err(Exit::config)
     }
 }
@@ -63,14 +47,13 @@ mod tests {
                 .insert(name.to_owned(), Retention::default());
         }
         upkeep.check(&registry).expect("they are there");
-        let (mut orphans, mut retention, mut bucket) = (upkeep.clone(), upkeep.clone(), upkeep);
+        let (mut orphans, mut retention) = (upkeep.clone(), upkeep);
         orphans
             .orphans
             .insert("Nothing".to_owned(), OrphanOverride::default());
         retention
             .retention
             .insert("Nothing".to_owned(), Retention::default());
-        bucket.archive_bucket = "No Bucket".to_owned();
         for (wrong, what) in [
             (orphans, "orphans.Nothing"),
             (retention, "retention.Nothing"),
@@ -81,10 +64,5 @@ mod tests {
                 "{refused}"
             );
         }
-        let refused = bucket.check(&registry).expect_err("no name").message;
-        assert!(
-            refused.contains("`archive_bucket`: `No Bucket`"),
-            "{refused}"
-        );
     }
 }

@@ -21,12 +21,10 @@ use opentelemetry_sdk::resource::EnvResourceDetector;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
 use queue::Queue;
 use std::sync::Arc;
-use tracing::Metadata;
 use tracing::level_filters::LevelFilter;
 use tracing_opentelemetry::OpenTelemetryLayer;
+use tracing_subscriber::Layer;
 use tracing_subscriber::filter::FilterFn;
-use tracing_subscriber::layer::Filter;
-use tracing_subscriber::{Layer, Registry};
 
 /// For engines: it also sees the layer of a program that has one of its own.
 pub(crate) fn port() -> Arc<dyn Traces> {
@@ -51,13 +49,10 @@ fn layer(settings: &TraceSettings, queue: Queue, resource: Resource) -> SpanLaye
         .with_resource(resource)
         .with_span_processor(queue)
         .build();
-    let own = settings.own.clone();
-    let most = Filter::<Registry>::max_level_hint(&own).unwrap_or(LevelFilter::TRACE);
-    // Of the log no line: what a step logs may be anything.
-    let is_traced = move |meta: &Metadata<'_>| {
-        meta.target() == TRACES || (meta.is_span() && own.would_enable(meta.target(), meta.level()))
-    };
-    let filter = FilterFn::new(is_traced).with_max_level_hint(most.max(LevelFilter::DEBUG));
+    // Of the log no line: what a step logs may be anything. A span of the program's own code is exported where it has this target:
+    // whether what is in it may leave the installation is known where it is made.
+    let filter = FilterFn::new(|meta| meta.target() == TRACES);
+    let filter = filter.with_max_level_hint(LevelFilter::DEBUG);
     OpenTelemetryLayer::new(provider.tracer("counterstep"))
         .with_location(false)
         .with_threads(false)
@@ -92,7 +87,7 @@ mod tests {
     use tracing_subscriber::layer::SubscriberExt;
 
     /// The spans that `work` makes for a collector.
-    fn spans_of(sample: f64, own: &str, work: impl FnOnce()) -> Vec<SpanData> {
+    fn spans_of(sample: f64, work: impl FnOnce()) -> Vec<SpanData> {
         let settings = TraceSettings {
             endpoint: "http://127.0.0.1:1".to_owned(),
             token_file: None,
@@ -100,7 +95,6 @@ mod tests {
             ca_file: None,
             allow_plaintext: false,
             sample,
-            own: own.parse().unwrap(),
         };
         let resource = resource("test");
         let collector = Collector::open(&settings, &resource).unwrap();
@@ -111,17 +105,16 @@ mod tests {
     }
 
     #[test]
-    fn spans_of_named_targets_are_below_those_of_the_engine_and_no_line_of_the_log_is_exported() {
-        let spans = spans_of(1.0, "my_app=info", || {
+    fn spans_of_another_target_and_lines_of_the_log_are_not_exported() {
+        let spans = spans_of(1.0, || {
             let attempt = tracing::debug_span!(target: TRACES, "attempt", step = "resize");
             attempt.in_scope(|| {
                 tracing::error!(target: "my_app", "hunter2");
                 tracing::debug!(target: TRACES, "step_retries");
                 // The log's own spans stand between.
                 let _log = tracing::error_span!(target: "counterstep_kernel", "attempt").entered();
-                tracing::info_span!(target: "my_app", "draws").in_scope(|| {});
-                tracing::debug_span!(target: "my_app", "too low").in_scope(|| {});
-                tracing::info_span!(target: "other", "not named").in_scope(|| {});
+                tracing::error_span!(target: "my_app", "not exported").in_scope(|| {});
+                tracing::info_span!(target: TRACES, "draws").in_scope(|| {});
             });
         });
         let [draws, attempt] = &spans[..] else {
@@ -138,7 +131,7 @@ mod tests {
         let traces = SpanContexts;
         for (sample, flags, recorded) in [(0.0, "01", 1), (1.0, "00", 0)] {
             let parent = format!("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-{flags}");
-            let spans = spans_of(sample, "off", || {
+            let spans = spans_of(sample, || {
                 let span = tracing::debug_span!(target: TRACES, "turn");
                 traces.set_parent(&span, &parent);
                 let traceparent = traces.traceparent(&span).unwrap();
@@ -154,7 +147,7 @@ mod tests {
 
     #[test]
     fn spans_for_which_there_is_no_room_are_dropped_and_hold_up_nothing() {
-        let spans = spans_of(1.0, "off", || {
+        let spans = spans_of(1.0, || {
             for _ in 0..5_000 {
                 drop(tracing::debug_span!(target: TRACES, "turn"));
             }

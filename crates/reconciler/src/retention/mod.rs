@@ -36,13 +36,14 @@ const BATCH: usize = 100;
 /// long.
 const AT_ONCE: usize = 16;
 
+/// The declared bucket of the archive. No setting: `objects` maps it to a real one, as each declared bucket.
+const ARCHIVE_BUCKET: &str = "archive";
+
 /// What the settings say of retention.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct RetentionSettings {
     /// By the declared name of a type, or `*`.
     pub types: BTreeMap<String, Retention>,
-    /// The declared bucket of the archive.
-    pub bucket: String,
     /// Which tasks are put off.
     pub put_off: PutOff,
 }
@@ -66,16 +67,6 @@ impl PutOff {
         match last {
             Some(last) => drop(self.places().insert(of, last)),
             None => drop(self.places().remove(&of)),
-        }
-    }
-}
-
-impl Default for RetentionSettings {
-    fn default() -> Self {
-        Self {
-            types: BTreeMap::new(),
-            bucket: "archive".to_owned(),
-            put_off: PutOff::default(),
         }
     }
 }
@@ -267,7 +258,7 @@ async fn purge_group(
                 // Reads and one upload. Half an upload is no object, and rows stay until there
                 // is one.
                 let archived = shutdown
-                    .run_until_cancelled(archive(engine, &settings.bucket, &task_type, batch))
+                    .run_until_cancelled(archive(engine, &task_type, batch))
                     .await;
                 let Some(archived) = archived else {
                     return Ok(());
@@ -354,7 +345,6 @@ async fn delete_objects(
 /// tries, write two objects and never half of one.
 async fn archive(
     engine: &Engine,
-    bucket: &str,
     task_type: &str,
     batch: Vec<EndedTask>,
 ) -> Result<Archived, ObjectError> {
@@ -411,7 +401,7 @@ async fn archive(
     engine
         .ports
         .objects
-        .put_aside(bucket, &name, lines.boxed())
+        .put_aside(ARCHIVE_BUCKET, &name, lines.boxed())
         .await?;
     let archived = std::mem::take(&mut *archived.lock());
     tracing::info!(

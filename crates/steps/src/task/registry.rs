@@ -4,7 +4,6 @@
 use super::request::RequestError;
 use super::tables::TableRights;
 use super::types::{DistributedTask, TaskType};
-use crate::keys::is_bucket_name;
 use crate::orphans::OrphanRule;
 use crate::schedule::{self, Schedule, ScheduleMistake};
 use crate::state::{MissingState, NotMade, States};
@@ -79,7 +78,7 @@ pub enum RegistryError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("setting `{setting}`: {why}")]
 pub struct UpkeepMistake {
-    /// As in the settings file: `orphans.NAME`, `retention.NAME`, `archive_bucket`.
+    /// As in the settings file: `orphans.NAME`, `retention.NAME`.
     pub setting: String,
     /// What is wrong with it.
     pub why: String,
@@ -413,7 +412,7 @@ impl Registry {
     }
 
     /// Whether settings of orphans and retention, by declared name or [`OTHERS`], are of types of
-    /// this program, and the archive's bucket can be one.
+    /// this program.
     ///
     /// # Errors
     /// The first mistake.
@@ -421,9 +420,7 @@ impl Registry {
         &self,
         orphans: &BTreeMap<String, O>,
         retention: &BTreeMap<String, R>,
-        archive_bucket: &str,
     ) -> Result<(), UpkeepMistake> {
-        let mistake = |setting, why| Err(UpkeepMistake { setting, why });
         let orphans = orphans.keys().map(|name| ("orphans", name));
         let retention = retention.keys().map(|name| ("retention", name));
         let mut names = orphans.chain(retention);
@@ -434,11 +431,8 @@ impl Registry {
             let known = known.into_iter().collect::<Vec<_>>().join(", ");
             let why =
                 format!("no such task type: known are {known}, and \"{OTHERS}\" for all others");
-            return mistake(format!("{group}.{name}"), why);
-        }
-        if !is_bucket_name(archive_bucket) {
-            let why = format!("`{}` is no bucket's name", archive_bucket.escape_debug());
-            return mistake("archive_bucket".to_owned(), why);
+            let setting = format!("{group}.{name}");
+            return Err(UpkeepMistake { setting, why });
         }
         Ok(())
     }

@@ -18,7 +18,8 @@ pub struct TokenRules {
     pub issuer: String,
     /// Is, or is among, the `aud` of every token.
     pub audience: String,
-    /// What they may be signed with.
+    /// What they may be signed with, each by a key that is for it: a key names its algorithm, or its kind allows it. No setting: of
+    /// these three each has one kind of key, so a list by hand would add nothing. A program of its own may name others.
     pub algorithms: Vec<Algorithm>,
     /// The claim with the tenant; `None`: all are of the default tenant.
     pub tenant_claim: Option<String>,

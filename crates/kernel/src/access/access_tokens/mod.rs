@@ -7,7 +7,7 @@ mod claims;
 mod compact;
 mod keys;
 
-pub use algorithm::{Algorithm, UnknownAlgorithm};
+pub use algorithm::Algorithm;
 pub use claims::TokenRules;
 pub use keys::KeysState;
 

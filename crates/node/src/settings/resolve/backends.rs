@@ -101,7 +101,8 @@ fn redis(given: &Layers, url: Url) -> Result<RedisBackend, Exit> {
     let server = server(url, tls);
     Ok(RedisBackend {
         server,
-        prefix: Some(given.redis_prefix()?),
+        // One name of the installation for both servers.
+        prefix: given.nats_prefix()?,
     })
 }
 
@@ -315,6 +316,16 @@ mod tests {
     }
 
     #[test]
+    fn the_prefix_of_nats_begins_the_keys_of_redis_also_where_there_is_no_nats() {
+        let prefix = |text: &str| {
+            let given = backends(values(text), values("redis = \"redis://r\""));
+            given.unwrap().redis.unwrap().prefix
+        };
+        assert_eq!(prefix("nats_prefix = \"prod\"").as_deref(), Some("prod"));
+        assert_eq!(prefix(""), None, "that of the adapter");
+    }
+
+    #[test]
     fn what_no_server_takes_is_refused() {
         for wrong in [
             SettingValues {
@@ -322,9 +333,9 @@ mod tests {
                 ..on_postgres()
             },
             SettingValues {
-                redis_prefix: Some(String::new()),
+                nats_prefix: Some(String::new()),
                 redis: Some("redis://r".into()),
-                ..on_postgres()
+                ..SettingValues::default()
             },
             SettingValues {
                 nats_replicas: Some(0),

@@ -37,6 +37,8 @@ impl Layers {
             redis,
             objects,
         } = Backends::of(self, &data)?;
+        let accept = self.accepted()?;
+        let accepts = |word: &str| accept.iter().any(|it| it == word);
         let events = self.events()?;
         if events && nats.is_none() {
             return Err(Exit::config("setting `events` needs NATS: set --nats too"));
@@ -83,8 +85,8 @@ impl Layers {
             payload_keys: self.payload_keys()?,
             link_secret_file: self.secret_file(Secret::Links)?,
             seal_secret_file: self.secret_file(Secret::Seal)?,
-            accept_spool: self.accept_spool()?,
-            accept_clock: self.accept_clock()?,
+            accept_spool: accepts("spool"),
+            accept_clock: accepts("clock"),
             webhook_secret_file: self.secret_file(Secret::Webhooks)?,
             alert_webhook: self.alert_webhook()?,
             traces: if takes(self.uses, Group::Traces) {
@@ -133,6 +135,24 @@ impl Layers {
         }
     }
 
+    /// What a person has looked at, each by its word. A process is told nothing that it would not do.
+    fn accepted(&self) -> Result<Vec<String>, Exit> {
+        let words = self.accept()?.unwrap_or_default();
+        let is_worker = takes(self.uses, Group::Worker);
+        let is_odd = |word: &&String| match word.as_str() {
+            "clock" => false,
+            "spool" => !is_worker,
+            _ => true,
+        };
+        match words.iter().find(is_odd) {
+            Some(odd) => Err(Exit::config(format_args!(
+                "setting `accept`: invalid word `{}`; expected `clock` or, of a worker, `spool`",
+                odd.escape_debug()
+            ))),
+            None => Ok(words),
+        }
+    }
+
     fn protections_left_out(&self) -> Result<BTreeSet<Protection>, Exit> {
         let names = self.without_protection()?.unwrap_or_default();
         let parsed = names.iter().map(|name| {
@@ -170,7 +190,6 @@ impl Layers {
             orphans: self.orphans()?,
             orphans_without_task: self.orphans_without_task()?,
             retention: self.retention()?,
-            archive_bucket: self.archive_bucket()?,
         })
     }
 
@@ -319,6 +338,28 @@ mod tests {
     }
 
     #[test]
+    fn what_is_accepted_for_one_start_is_named_and_each_process_takes_its_own_alone() {
+        let accepted = |words: &[&str], uses| {
+            let words = words.iter().map(|word| (*word).to_owned()).collect();
+            let values = SettingValues {
+                accept: Some(words),
+                ..SettingValues::default()
+            };
+            let settings = resolved("data_dir = \"x\"", values, uses);
+            settings.map(|it| (it.accept_clock, it.accept_spool))
+        };
+        let worker = |words: &[&str]| accepted(words, commands::WORKER).unwrap();
+        assert_eq!(worker(&["clock", "spool"]), (true, true));
+        assert_eq!(worker(&["spool"]), (false, true));
+        for (word, uses) in [("spool", commands::API), ("time", commands::WORKER)] {
+            let refused = accepted(&["clock", word], uses).unwrap_err();
+            assert!(refused.message.contains(word), "{refused}");
+            assert!(refused.message.contains("setting `accept`"), "{refused}");
+        }
+        assert_eq!(accepted(&["clock"], commands::API).unwrap(), (true, false));
+    }
+
+    #[test]
     fn the_defaults_are_those_of_the_parts_that_they_are_for() {
         let settings = resolved("data_dir = \"x\"", SettingValues::default(), commands::DEV);
         let (settings, usual) = (settings.unwrap(), Settings::in_folder(Path::new("x")));
@@ -342,9 +383,8 @@ mod tests {
     #[cfg(feature = "servers")]
     #[test]
     fn the_defaults_of_servers_are_those_of_their_adapters() {
-        use counterstep_adapters::{nats::NatsOptions, redis::RedisOptions};
+        use counterstep_adapters::nats::NatsOptions;
         let (given, nats) = (Layers::default(), NatsOptions::new(""));
         assert_eq!(given.nats_replicas().unwrap(), nats.replicas);
-        assert_eq!(given.redis_prefix().unwrap(), RedisOptions::at("").prefix);
     }
 }
