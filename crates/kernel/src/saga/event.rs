@@ -110,9 +110,9 @@ pub enum StepEvent {
         /// Whether it had.
         done: bool,
     },
-    /// A probe failed to find that out, and is tried again.
+    /// A probe failed to find out whether the step has taken effect, and is tried again.
     ProbeRetries,
-    /// A probe failed to find that out, and is not tried again.
+    /// A probe failed to find out whether the step has taken effect, and is not tried again.
     ProbeFailed,
     /// A person supplies the output of a step that gave up.
     Supplied,

@@ -48,7 +48,10 @@ pub(super) const FORMER: &[Former] = &[
         "7d in a new stream; `nats stream edit --max-age` changes one that is there",
     ),
     fixed("hung_after", "1m"),
-    fixed("jwt_algorithms", "RS256, ES256, EdDSA"),
+    fixed(
+        "jwt_algorithms",
+        "RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, EdDSA",
+    ),
     key("jwt_ca_file", "tls.issuer.ca_file"),
     fixed("jwt_leeway", "30s"),
     key("link_secret_file", "secret_files.links"),

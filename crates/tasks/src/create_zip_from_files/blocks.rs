@@ -3,8 +3,8 @@
 
 use counterstep_steps::prelude::*;
 use flate2::{Compress, CompressError, Compression, Crc, FlushCompress, Status};
+use parking_lot::Mutex;
 use std::io::Read;
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
@@ -62,7 +62,7 @@ pub(super) fn deflate<R: Read, T>(
         }
         scope.spawn(move || {
             if let Err(error) = read_all(files, &in_order, &to_threads) {
-                // Where nobody takes any more, the step has failed already.
+                // Where no more are taken, the step has failed already.
                 let _ = in_order.send(Err(error));
             }
         });
@@ -72,7 +72,7 @@ pub(super) fn deflate<R: Read, T>(
     })
 }
 
-/// Reads all of them, or until nobody takes any more.
+/// Reads all of them, or until no more are taken.
 fn read_all<R: Read>(
     files: impl Iterator<Item = StepResult<R>>,
     in_order: &SyncSender<Ordered>,
@@ -103,13 +103,10 @@ fn read_all<R: Read>(
 fn deflate_each(work: &Mutex<Receiver<Work>>) {
     let mut compress = Compress::new(Compression::default(), false);
     loop {
-        let next = match work.lock() {
-            Ok(work) => work.recv(),
-            Err(_) => return,
-        };
+        let next = work.lock().recv();
         let Ok(work) = next else { return };
         let block = block(&mut compress, &work);
-        // Nobody waits for it where the step has failed.
+        // Where the step has failed, it is not waited for.
         let _ = work.done.send(block);
     }
 }

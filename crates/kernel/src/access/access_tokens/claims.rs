@@ -40,7 +40,7 @@ impl TokenRules {
         Self {
             issuer: issuer.into(),
             audience: audience.into(),
-            algorithms: vec![Algorithm::Rs256, Algorithm::Es256, Algorithm::EdDsa],
+            algorithms: Algorithm::ALL.to_vec(),
             tenant_claim: None,
             subject_claim: "sub".to_owned(),
             role_claim: "roles".to_owned(),
