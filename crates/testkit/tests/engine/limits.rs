@@ -3,21 +3,29 @@
 
 use crate::cut_off::connect;
 use crate::errand::only;
+use async_trait::async_trait;
 use counterstep_adapters::embedded::{self, EmbeddedPaths};
 use counterstep_contracts::{Host, Rate, StepStatus, TaskId, TaskStatus};
 use counterstep_kernel::admission::limits::{
     LimitError, NewLimit, forget_unused_limits, limits, reset_limit, set_limit,
 };
 use counterstep_kernel::admission::{SettingError, SettingOf};
+use counterstep_kernel::change::transition::{Guard, Transition};
+use counterstep_kernel::ports::{
+    CommitError, Committed, DocumentKind, DocumentWrite, DocumentsPut, Storage, StoreError,
+};
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{CancelToken, Limit, RetryPolicy, StepContext, StepError, StepResult};
 use counterstep_testkit::many_tasks::{Site, eventually};
-use counterstep_testkit::{Form, Harness};
+use counterstep_testkit::through::{Around, Through};
+use counterstep_testkit::{Form, Harness, TestClock};
 use diesel::connection::SimpleConnection;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
@@ -365,6 +373,60 @@ async fn a_rate_lets_attempts_start_evenly_spaced() {
         last - before >= Duration::from_millis(400),
         "50 starts a second"
     );
+}
+
+/// A database that answers some writes of a limit's record after a second.
+#[derive(Debug)]
+struct Late {
+    clock: TestClock,
+    left: AtomicU32,
+}
+
+#[async_trait]
+impl Around for Late {
+    async fn commit(
+        &self,
+        store: &dyn Storage,
+        guard: Guard,
+        changes: &[Arc<Transition>],
+    ) -> Result<Committed, CommitError> {
+        store.commit(guard, changes).await
+    }
+
+    async fn put(
+        &self,
+        store: &dyn Storage,
+        writes: &[DocumentWrite],
+    ) -> Result<DocumentsPut, StoreError> {
+        let put = store.put(writes).await;
+        let is_of_limit = writes.iter().any(|it| it.kind == DocumentKind::Limit);
+        let one_fewer = |left: u32| left.checked_sub(1);
+        if is_of_limit && self.left.fetch_update(SeqCst, SeqCst, one_fewer).is_ok() {
+            self.clock.advance("1s");
+        }
+        put
+    }
+}
+
+#[tokio::test]
+async fn a_start_that_comes_too_late_for_its_process_is_given_again() {
+    let site = Harness::embedded(only::<CallRarely>()).start().await;
+    let called = service("late");
+    called.gate.add_permits(1);
+    let task = submit(&site, "late", 1).await[0];
+    let mut engine = site.engine.clone();
+    let late = Late {
+        clock: site.clock.clone(),
+        left: AtomicU32::new(2),
+    };
+    let (store, late) = engine
+        .ports
+        .store
+        .through(|storage| Through::new(storage, late));
+    engine.ports.store = store;
+    turn(&engine, Host::Worker, task, &CancelToken::new()).await;
+    assert_eq!(site.record(task).await.task.status, TaskStatus::Completed);
+    assert_eq!(late.around.left.load(SeqCst), 0);
 }
 
 #[tokio::test]

@@ -289,11 +289,13 @@ impl Limits {
     /// ends: another process may have it then.
     fn begin_exchange(&self, key: &LimitKey) -> Option<(super::grant::Need, LimitValues)> {
         let set = self.set_values(&key.limit);
+        let now = self.clock.monotonic();
         let mut shares = self.shares();
         let share = shares.by_key.get_mut(key)?;
         share.values = set.unwrap_or(share.declared);
         share.waiting.retain(|waiting| !waiting.is_canceled());
         share.held = share.in_use;
+        share.forget_late_starts(now);
         share.next_exchange = Duration::MAX;
         Some((share.need(), share.values))
     }
@@ -311,16 +313,17 @@ impl Limits {
         let Some(share) = shares.by_key.get_mut(key) else {
             return;
         };
-        let starts = grant.starts.iter().copied().map(by_timer).collect();
-        share.next_start = grant.next_start.map_or(Duration::ZERO, by_timer);
-        share.granted(grant, starts, until);
+        share.granted(&grant, until, by_timer);
         share.serve(now);
         share.lacks_some = share.is_waited_for();
         let again = if share.held > share.in_use && !share.is_waited_for() {
             Duration::ZERO
         } else if share.is_waited_for() {
             // Not before there is a start to be had, but the permits in use are renewed.
-            let start = share.next_start.saturating_sub(now + super::grant::AHEAD);
+            let start = match share.unused() {
+                Some(_) => Duration::ZERO,
+                None => share.next_start.saturating_sub(now + super::grant::AHEAD),
+            };
             let renewal = match share.in_use {
                 0 => IDLE,
                 _ => until.saturating_sub(now) / 2,

@@ -47,6 +47,17 @@ pub(crate) struct Need {
     pub(crate) starts: u32,
     /// Attempts that will wait as soon as those that wait now have theirs.
     pub(crate) next: u32,
+    /// Starts that it was given last and that came too late for it.
+    pub(crate) unused: Option<Unused>,
+}
+
+/// The last starts of a grant, which no attempt has used and none will.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unused {
+    /// The first of them.
+    pub(crate) from: DbTime,
+    /// What was left behind them.
+    pub(crate) next: DbTime,
 }
 
 /// The values of a limit that are in effect.
@@ -87,6 +98,9 @@ impl LimitState {
         (now, lease): (DbTime, Duration),
     ) -> (Grant, bool) {
         let before = self.clone();
+        if let Some(unused) = need.unused {
+            self.take_back(unused);
+        }
         self.holders.retain(|_, holder| holder.until > now);
         // Where the database's clock was set back, a process that is gone would hold its permits until
         // that time has come again. One that is there renews them in time.
@@ -128,6 +142,13 @@ impl LimitState {
             next_start: values.rate.and(self.next_start),
         };
         (grant, *self != before)
+    }
+
+    /// Others may have the starts that one process could not use, unless one has a later start already.
+    fn take_back(&mut self, unused: Unused) {
+        if self.next_start == Some(unused.next) {
+            self.next_start = Some(unused.from);
+        }
     }
 
     fn hold(
@@ -208,6 +229,7 @@ mod tests {
             waiting,
             starts: 0,
             next: 0,
+            unused: None,
         }
     }
 
@@ -300,6 +322,36 @@ mod tests {
                 .find(|starts| starts[most].0 - starts[0].0 < between);
             assert_eq!(too_soon, None, "{starts} in {per:?}");
         }
+    }
+
+    #[test]
+    fn a_start_that_was_not_used_is_given_again_unless_a_later_one_was_given() {
+        let day = LimitValues {
+            at_once: None,
+            rate: Some(Rate {
+                starts: 1,
+                per: Duration::from_secs(24 * 3_600),
+            }),
+        };
+        let mut state = LimitState::default();
+        let (first, _) = state.exchange("a", need(0, 1), day, (NOW, LEASE));
+        assert_eq!(first.starts, [NOW]);
+        let unused = Some(Unused {
+            from: NOW,
+            next: first.next_start.expect("tomorrow"),
+        });
+        let again = Need {
+            unused,
+            ..need(0, 1)
+        };
+        let later = NOW.later(Duration::from_secs(1));
+        let (second, _) = state.exchange("a", again, day, (later, LEASE));
+        assert_eq!(second.starts, [later], "a start is not before it is given");
+        // What it says of the first one holds no more.
+        let (third, _) = state.exchange("a", again, day, (later, LEASE));
+        assert!(third.starts.is_empty());
+        let (other, _) = state.exchange("b", need(0, 1), day, (later, LEASE));
+        assert!(other.starts.is_empty());
     }
 
     #[test]

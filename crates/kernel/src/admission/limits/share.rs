@@ -2,9 +2,10 @@
 //! Must not read or write what the processes share.
 
 use super::deferred::DeferredTasks;
-use super::grant::{self, Grant, LimitValues, Need};
+use super::grant::{self, Grant, LimitValues, Need, Unused};
 use super::key::LimitKey;
 use crate::host::waiting_looks::Looks;
+use crate::record::DbTime;
 use futures::channel::oneshot;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -37,8 +38,12 @@ pub(super) struct Share {
     pub(super) in_use: u32,
     /// Maximum number of permits that it keeps as they become free.
     pub(super) keeps: Option<u32>,
-    /// By this process's timer.
-    starts: VecDeque<Duration>,
+    /// By this process's timer, and by the database's clock.
+    starts: VecDeque<(Duration, DbTime)>,
+    /// Of the starts of the last grant, those that came too late since one was used.
+    unused_from: Option<DbTime>,
+    /// What the last grant with starts has left behind them.
+    left_behind: Option<DbTime>,
     /// Each receives its start. Not a permit: where the attempt stops waiting at this moment, the permit would be dropped
     /// under the lock that its drop takes.
     pub(super) waiting: VecDeque<oneshot::Sender<Duration>>,
@@ -73,6 +78,8 @@ impl Share {
             in_use: 0,
             keeps: None,
             starts: VecDeque::new(),
+            unused_from: None,
+            left_behind: None,
             waiting: VecDeque::new(),
             in_line: 0,
             deferred: DeferredTasks::default(),
@@ -86,14 +93,13 @@ impl Share {
 
     /// Gives what there is to those that wait.
     pub(super) fn serve(&mut self, now: Duration) {
-        self.starts
-            .retain(|start| now.saturating_sub(*start) <= grant::AHEAD);
+        self.forget_late_starts(now);
         self.waiting.retain(|waiting| !waiting.is_canceled());
         while !self.waiting.is_empty() {
             let has_permit =
                 self.values.at_once.is_none() || self.in_use < self.held && now < self.until;
             let start = match self.values.rate {
-                Some(_) => self.starts.front().copied(),
+                Some(_) => self.starts.front().map(|(start, _)| *start),
                 None => Some(now),
             };
             let Some(start) = start.filter(|_| has_permit) else {
@@ -106,8 +112,25 @@ impl Share {
             if waiting.send(start).is_ok() {
                 self.in_use += 1;
                 self.starts.pop_front();
+                self.unused_from = None;
             }
         }
+    }
+
+    /// An attempt that starts late would come too soon before the next one.
+    pub(super) fn forget_late_starts(&mut self, now: Duration) {
+        while let Some((start, at)) = self.starts.front()
+            && now.saturating_sub(*start) > grant::AHEAD
+        {
+            self.unused_from.get_or_insert(*at);
+            self.starts.pop_front();
+        }
+    }
+
+    /// Starts that others may have again: the exchange that has brought them took too long.
+    pub(super) fn unused(&self) -> Option<Unused> {
+        let (from, next) = self.unused_from.zip(self.left_behind)?;
+        self.starts.is_empty().then_some(Unused { from, next })
     }
 
     /// Has it exchanged at once. `false`: it never is.
@@ -167,6 +190,7 @@ impl Share {
                 0 => 0,
                 _ => count(self.deferred.len().min(self.in_line)),
             },
+            unused: self.unused(),
         }
     }
 
@@ -179,10 +203,23 @@ impl Share {
             && self.deferred.is_empty()
     }
 
-    pub(super) fn granted(&mut self, grant: Grant, starts: VecDeque<Duration>, until: Duration) {
+    /// `by_timer`: a time of the database by this process's timer.
+    pub(super) fn granted(
+        &mut self,
+        grant: &Grant,
+        until: Duration,
+        by_timer: impl Fn(DbTime) -> Duration,
+    ) {
         self.held = grant.held;
         self.keeps = grant.share;
-        self.starts.extend(starts);
+        self.next_start = grant.next_start.map_or(Duration::ZERO, &by_timer);
+        // Taken back, or of a grant before this one: other processes may have starts in between.
+        self.unused_from = None;
+        if !grant.starts.is_empty() {
+            self.left_behind = grant.next_start;
+        }
+        let starts = grant.starts.iter();
+        self.starts.extend(starts.map(|at| (by_timer(*at), *at)));
         self.until = until;
     }
 }
