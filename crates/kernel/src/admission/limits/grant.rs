@@ -98,9 +98,6 @@ impl LimitState {
         (now, lease): (DbTime, Duration),
     ) -> (Grant, bool) {
         let before = self.clone();
-        if let Some(unused) = need.unused {
-            self.take_back(unused);
-        }
         self.holders.retain(|_, holder| holder.until > now);
         // Where the database's clock was set back, a process that is gone would hold its permits until
         // that time has come again. One that is there renews them in time.
@@ -132,6 +129,9 @@ impl LimitState {
             None => need.waiting.saturating_add(need.next),
             Some(_) => need.waiting.min(held.saturating_sub(need.in_use)),
         };
+        if let Some(unused) = need.unused {
+            self.take_back(unused);
+        }
         let lacking = could_start.saturating_sub(need.starts);
         let starts = self.starts(lacking, values.rate, now);
         self.hold(process, (held, wanted), values, (now, lease));

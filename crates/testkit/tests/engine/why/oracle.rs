@@ -767,7 +767,7 @@ async fn close(site: &Site, case: &Case) {
         {
             return;
         }
-        // Where the store answers late, the start of this day is lost.
+        // An attempt that had the start of this day, and was not claimed in time, has lost it.
         site.clock.advance("24h");
     }
     panic!("no start in {DAYS} days");
