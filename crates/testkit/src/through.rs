@@ -32,7 +32,9 @@ pub trait Around: Debug + Send + Sync + 'static {
         store: &dyn Storage,
         guard: Guard,
         changes: &[Arc<Transition>],
-    ) -> Result<Committed, CommitError>;
+    ) -> Result<Committed, CommitError> {
+        store.commit(guard, changes).await
+    }
 
     /// Around a look at tasks.
     async fn load(

@@ -10,10 +10,7 @@ use counterstep_kernel::admission::limits::{
     LimitError, NewLimit, forget_unused_limits, limits, reset_limit, set_limit,
 };
 use counterstep_kernel::admission::{SettingError, SettingOf};
-use counterstep_kernel::change::transition::{Guard, Transition};
-use counterstep_kernel::ports::{
-    CommitError, Committed, DocumentKind, DocumentWrite, DocumentsPut, Storage, StoreError,
-};
+use counterstep_kernel::ports::{DocumentKind, DocumentWrite, DocumentsPut, Storage, StoreError};
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_kernel::{Engine, EngineSettings};
 use counterstep_macros::distributed_task;
@@ -384,15 +381,6 @@ struct Late {
 
 #[async_trait]
 impl Around for Late {
-    async fn commit(
-        &self,
-        store: &dyn Storage,
-        guard: Guard,
-        changes: &[Arc<Transition>],
-    ) -> Result<Committed, CommitError> {
-        store.commit(guard, changes).await
-    }
-
     async fn put(
         &self,
         store: &dyn Storage,

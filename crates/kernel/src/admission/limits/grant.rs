@@ -130,7 +130,7 @@ impl LimitState {
             Some(_) => need.waiting.min(held.saturating_sub(need.in_use)),
         };
         if let Some(unused) = need.unused {
-            self.take_back(unused);
+            self.give_again(unused, now);
         }
         let lacking = could_start.saturating_sub(need.starts);
         let starts = self.starts(lacking, values.rate, now);
@@ -144,10 +144,12 @@ impl LimitState {
         (grant, *self != before)
     }
 
-    /// Others may have the starts that one process could not use, unless one has a later start already.
-    fn take_back(&mut self, unused: Unused) {
+    /// Leaves the starts that a process could not use once more, unless a later one was given. As far ahead as may be: the next
+    /// exchange may take as long as the one that brought them too late.
+    fn give_again(&mut self, unused: Unused, now: DbTime) {
         if self.next_start == Some(unused.next) {
-            self.next_start = Some(unused.from);
+            let from = unused.from.max(now.later(AHEAD));
+            self.next_start = Some(from.min(unused.next));
         }
     }
 
@@ -346,7 +348,7 @@ mod tests {
         };
         let later = NOW.later(Duration::from_secs(1));
         let (second, _) = state.exchange("a", again, day, (later, LEASE));
-        assert_eq!(second.starts, [later], "a start is not before it is given");
+        assert_eq!(second.starts, [later.later(AHEAD)]);
         // What it says of the first one holds no more.
         let (third, _) = state.exchange("a", again, day, (later, LEASE));
         assert!(third.starts.is_empty());
