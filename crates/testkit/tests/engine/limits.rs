@@ -372,11 +372,12 @@ async fn a_rate_lets_attempts_start_evenly_spaced() {
     );
 }
 
-/// A database that answers some writes of a limit's record after a second.
+/// A database that answers so many writes of a limit's record after this time.
 #[derive(Debug)]
 struct Late {
     clock: TestClock,
     left: AtomicU32,
+    after: &'static str,
 }
 
 #[async_trait]
@@ -390,7 +391,7 @@ impl Around for Late {
         let is_of_limit = writes.iter().any(|it| it.kind == DocumentKind::Limit);
         let one_fewer = |left: u32| left.checked_sub(1);
         if is_of_limit && self.left.fetch_update(SeqCst, SeqCst, one_fewer).is_ok() {
-            self.clock.advance("1s");
+            self.clock.advance(self.after);
         }
         put
     }
@@ -398,23 +399,27 @@ impl Around for Late {
 
 #[tokio::test]
 async fn a_start_that_comes_too_late_for_its_process_is_given_again() {
-    let site = Harness::embedded(only::<CallRarely>()).start().await;
-    let called = service("late");
-    called.gate.add_permits(1);
-    let task = submit(&site, "late", 1).await[0];
-    let mut engine = site.engine.clone();
-    let late = Late {
-        clock: site.clock.clone(),
-        left: AtomicU32::new(2),
-    };
-    let (store, late) = engine
-        .ports
-        .store
-        .through(|storage| Through::new(storage, late));
-    engine.ports.store = store;
-    turn(&engine, Host::Worker, task, &CancelToken::new()).await;
-    assert_eq!(site.record(task).await.task.status, TaskStatus::Completed);
-    assert_eq!(late.around.left.load(SeqCst), 0);
+    // At first, and each time.
+    for (name, left, after) in [("late", 2, "1s"), ("slow", u32::MAX, "300ms")] {
+        let site = Harness::embedded(only::<CallRarely>()).start().await;
+        service(name).gate.add_permits(1);
+        let task = submit(&site, name, 1).await[0];
+        let mut engine = site.engine.clone();
+        let late = Late {
+            clock: site.clock.clone(),
+            left: AtomicU32::new(left),
+            after,
+        };
+        let (store, late) = engine
+            .ports
+            .store
+            .through(|storage| Through::new(storage, late));
+        engine.ports.store = store;
+        turn(&engine, Host::Worker, task, &CancelToken::new()).await;
+        let status = site.record(task).await.task.status;
+        assert_eq!(status, TaskStatus::Completed, "{after}");
+        assert!(late.around.left.load(SeqCst) <= left - 2, "{after}");
+    }
 }
 
 #[tokio::test]
