@@ -34,8 +34,9 @@ use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 /// What the steps have done, in order.
@@ -535,6 +536,8 @@ struct Stops {
     inner: Arc<dyn Objects>,
     after: AtomicUsize,
     hangs: bool,
+    /// A copy hangs, and nothing is written any more on any thread.
+    hung: Arc<AtomicBool>,
 }
 
 #[async_trait]
@@ -543,7 +546,11 @@ impl Objects for Stops {
         let left = self.after.fetch_sub(1, Ordering::SeqCst);
         if left == 0 && self.hangs {
             let half = body.map_ok(|bytes| bytes.slice(..1)).take(1);
-            let never = half.chain(futures::stream::pending());
+            let hung = self.hung.clone();
+            let never = half.chain(futures::stream::poll_fn(move |_| {
+                hung.store(true, Ordering::SeqCst);
+                Poll::Pending
+            }));
             return self.inner.put(bucket, key, never.boxed()).await;
         }
         if left == 0 {
@@ -565,15 +572,18 @@ impl Objects for Stops {
     }
 }
 
-fn stopping(engine: &Engine, after: usize, hangs: bool) -> Engine {
+fn stopping(engine: &Engine, after: usize, hangs: bool) -> (Engine, Arc<AtomicBool>) {
     let mut ports = engine.ports.clone();
+    let hung = Arc::new(AtomicBool::new(false));
     ports.objects = Arc::new(Stops {
         inner: ports.objects,
         after: AtomicUsize::new(after),
         hangs,
+        hung: hung.clone(),
     });
     let settings = (*engine.settings).clone();
-    Engine::new(ports, engine.registry.clone(), settings, "doomed")
+    let engine = Engine::new(ports, engine.registry.clone(), settings, "doomed");
+    (engine, hung)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -585,7 +595,7 @@ async fn a_copy_that_breaks_off_leaves_nothing_and_the_key_free() {
         ..order(Some("post"))
     };
     for after in 0..3 {
-        let engine = stopping(&task.engine, after, false);
+        let (engine, _) = stopping(&task.engine, after, false);
         let refused = run_again(&engine, task.id, keyed()).await;
         assert!(
             matches!(refused, Err(AgainError::Submit(SubmitError::Objects(_)))),
@@ -677,6 +687,7 @@ async fn a_bulk_operation_whose_copies_take_long_holds_up_no_other() {
         inner: ports.objects,
         after: AtomicUsize::new(0),
         hangs: true,
+        hung: Arc::default(),
     });
     ports.objects = copies.clone();
     let settings = (*task.engine.settings).clone();
@@ -709,16 +720,17 @@ async fn a_process_that_is_killed_while_it_copies_leaves_a_receive_that_is_swept
     let task = ended(&Seen::default(), "news", TaskStatus::Completed).await;
     let before = keys(&task.engine).await;
     for after in 0..3 {
-        let engine = stopping(&task.engine, after, true);
+        let (engine, hung) = stopping(&task.engine, after, true);
         let id = task.id;
         let running = tokio::spawn(async move {
             let _ = run_again(&engine, id, order(Some("post"))).await;
         });
-        counterstep_testkit::many_tasks::eventually("the copies before", || async {
-            (keys(&task.engine).await.len() >= before.len() + after).then_some(())
+        // What a thread writes goes on although its future is dropped, and could come after the sweep.
+        eventually("the copies before", || async {
+            hung.load(Ordering::SeqCst).then_some(())
         })
         .await;
-        tokio::task::yield_now().await;
+        assert!(keys(&task.engine).await.len() >= before.len() + after);
         running.abort();
         let _ = running.await;
     }
