@@ -33,7 +33,7 @@ impl BookSeat {
         )))
     }
 
-    // `None`: the step started, but how far it came is unknown. That nothing is there is success.
+    // `None`: the step started, but how far it came is unknown. If there is nothing to release, it succeeds.
     async fn release(_seat: Option<Seat>) -> UndoResult {
         Ok(())
     }
