@@ -47,7 +47,7 @@ pub(crate) async fn all(plan: &Plan) -> Result<Report, Failed> {
         for in_flight in &plan.in_flight {
             let one = match (mode, &servers) {
                 (Mode::Http | Mode::Failing, Some(servers)) => {
-                    http(servers, (*mode, *in_flight), plan).await?
+                    http(servers, *mode, *in_flight, plan).await?
                 }
                 (Mode::Engine, Some(servers)) => {
                     on_postgres(servers, *in_flight, duration, own).await?
@@ -94,7 +94,8 @@ async fn settings_on(servers: &Servers, own: &Settings) -> Result<(Settings, Str
 
 async fn http(
     servers: &Servers,
-    (mode, in_flight): (Mode, u16),
+    mode: Mode,
+    in_flight: u16,
     plan: &Plan,
 ) -> Result<Measured, Failed> {
     let (settings, database) = settings_on(servers, &plan.own).await?;

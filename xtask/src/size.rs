@@ -13,7 +13,7 @@ struct Size {
     tests: usize,
     /// Items that other crates see.
     public: usize,
-    /// Parameters that are tuples.
+    /// Parameters of functions that are tuples.
     tuples: usize,
 }
 
@@ -108,7 +108,11 @@ fn size_of(text: &str, is_test: bool) -> Size {
         });
         let kinds = ["fn", "struct", "enum", "trait", "type", "mod", "static"];
         size.public += usize::from(item.is_some_and(|item| kinds.contains(&item)));
-        size.tuples += line.matches("): (").count();
+        // Not those of closures and bindings, nor the unit of an operation without target or input.
+        let is_signature = line.starts_with('(') || line.contains("fn ");
+        if is_signature {
+            size.tuples += line.matches("): (").count() - line.matches("(): (").count();
+        }
     }
     size
 }
@@ -119,9 +123,9 @@ mod tests {
 
     #[test]
     fn lines_are_counted_without_comments_and_apart_from_tests() {
-        let text = "//! Owns a.\n\nuse b;\npub async fn c((d, e): (u8, u8)) {}\npub(crate) fn f() {}\n\n#[cfg(test)]\nmod tests {\n    // why\n}\n";
+        let text = "//! Owns a.\n\nuse b;\npub async fn c((d, e): (u8, u8), (): ()) {\nlet (g, h): (u8, u8);\n}\npub(crate) fn f() {}\n\n#[cfg(test)]\nmod tests {\n    // why\n}\n";
         let expected = Size {
-            code: 3,
+            code: 5,
             tests: 3,
             public: 1,
             tuples: 1,

@@ -58,8 +58,12 @@ impl Drop for Api {
 impl Api {
     /// On the runtime of the caller.
     pub(crate) fn new(engine: Engine, settings: ApiSettings, shutdown: CancelToken) -> Self {
-        let most = (settings.event_streams, settings.streams_per_caller);
-        let events = Events::start(&engine, most, settings.event_poll);
+        let events = Events::start(
+            &engine,
+            settings.event_streams,
+            settings.streams_per_caller,
+            settings.event_poll,
+        );
         let waiting = Waiting::start(engine.ports.signals.as_ref(), events.tasks().clone());
         let (gauges, readiness) = (Gauges::default(), Readiness::default());
         let process_page = ProcessPage::of(&engine);

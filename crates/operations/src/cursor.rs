@@ -68,7 +68,7 @@ pub fn read_log(cursor: &str) -> Result<LogCursor, Refused> {
 
 /// The cursor of the page of children after the one of this step and place.
 #[must_use]
-pub fn after_child((step, no): (StepNo, u32), query: &ChildQuery) -> String {
+pub fn after_child(step: StepNo, no: u32, query: &ChildQuery) -> String {
     let ChildQuery {
         parent,
         step: of_step,
@@ -92,7 +92,7 @@ pub fn read_child(cursor: &str, query: &ChildQuery) -> Result<(StepNo, u32), Ref
         let step = step.parse().ok().map(StepNo)?;
         Some((step, no.parse().ok()?))
     });
-    read.filter(|&last| cursor == after_child(last, query))
+    read.filter(|&(step, no)| cursor == after_child(step, no, query))
         .ok_or_else(not_ours)
 }
 
@@ -134,7 +134,7 @@ mod tests {
             limit: 50,
         };
         let last = (StepNo(2), 49);
-        let cursor = after_child(last, &query);
+        let cursor = after_child(last.0, last.1, &query);
         assert_eq!(read_child(&cursor, &query).ok(), Some(last));
         let other_parent = ChildQuery {
             parent: TaskId(Uuid::from_u128(8)),

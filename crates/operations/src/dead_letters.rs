@@ -35,7 +35,7 @@ impl Run for ListDeadLetters {
             };
             let most = usize::try_from(asked.limit.0).unwrap_or(usize::MAX);
             let store = &cx.engine.ports.store;
-            let lines = longest_parked(store, &selection, (since, most)).await?;
+            let lines = longest_parked(store, &selection, since, most).await?;
             return Ok(Page::whole(
                 lines.into_iter().map(task_bodies::dead_letter).collect(),
             ));

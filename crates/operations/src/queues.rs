@@ -19,7 +19,7 @@ impl Run for ListQueues {
 impl Run for PauseQueue {
     async fn run(cx: Cx, name: QueueName, input: QueueRequest) -> Result<QueueView, Refused> {
         let (actor, note) = cx.decided::<Self>(&input.note, input.actor.as_deref())?;
-        pause_queue(&cx.engine, &name, (&actor, &note)).await?;
+        pause_queue(&cx.engine, &name, &actor, &note).await?;
         named(&cx.engine, name).await
     }
 }
@@ -27,7 +27,7 @@ impl Run for PauseQueue {
 impl Run for ResumeQueue {
     async fn run(cx: Cx, name: QueueName, input: QueueRequest) -> Result<QueueView, Refused> {
         let (actor, note) = cx.decided::<Self>(&input.note, input.actor.as_deref())?;
-        resume_queue(&cx.engine, &name, (&actor, &note)).await?;
+        resume_queue(&cx.engine, &name, &actor, &note).await?;
         named(&cx.engine, name).await
     }
 }

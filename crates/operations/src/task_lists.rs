@@ -77,7 +77,7 @@ impl Run for ListChildren {
         let after = asked.cursor.map(|it| cursor::read_child(&it.0, &query));
         query.after = after.transpose()?;
         let lines = cx.engine.ports.store.children(&query).await?;
-        let next = |last: &ChildLine| cursor::after_child((last.step, last.no), &query);
+        let next = |last: &ChildLine| cursor::after_child(last.step, last.no, &query);
         let item = |line| task_bodies::child(&record, line);
         Ok(page(lines, asked.limit, next, item))
     }

@@ -30,7 +30,7 @@ impl Run for PauseWorkers {
     ) -> Result<MachineView, Refused> {
         let (actor, note) = cx.decided::<Self>(&input.note, input.actor.as_deref())?;
         let of = processes(machine, &input);
-        let paused = pause_workers(&cx.engine, &of, (&actor, &note)).await;
+        let paused = pause_workers(&cx.engine, &of, &actor, &note).await;
         named(&cx.engine, &of, paused).await?;
         view(&cx.engine, of).await
     }
@@ -44,7 +44,7 @@ impl Run for ResumeWorkers {
     ) -> Result<MachineView, Refused> {
         let (actor, note) = cx.decided::<Self>(&input.note, input.actor.as_deref())?;
         let of = processes(machine, &input);
-        let resumed = resume_workers(&cx.engine, &of, (&actor, &note)).await;
+        let resumed = resume_workers(&cx.engine, &of, &actor, &note).await;
         named(&cx.engine, &of, resumed).await?;
         view(&cx.engine, of).await
     }

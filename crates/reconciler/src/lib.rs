@@ -146,10 +146,8 @@ pub fn serve(
         let passing = Box::pin(async {
             tracing::info!(reconciler = %engine.id, every = ?settings.every, "reconciler started");
             let last = Last::default();
-            join_all(
-                PassPart::ALL.map(|part| repeat(part, (&engine, &settings), &last, &shutdown)),
-            )
-            .await;
+            join_all(PassPart::ALL.map(|part| repeat(part, &engine, &settings, &last, &shutdown)))
+                .await;
             tracing::info!(reconciler = %engine.id, "reconciler stopped");
         });
         let passing = keep_watched(&engine, passing);
@@ -179,7 +177,8 @@ impl Last {
 
 async fn repeat(
     part: PassPart,
-    (engine, settings): (&Engine, &ReconcilerSettings),
+    engine: &Engine,
+    settings: &ReconcilerSettings,
     last: &Last,
     shutdown: &CancelToken,
 ) {

@@ -291,7 +291,8 @@ async fn render(
         ctx,
         &from,
         draft.path(),
-        (size, req.quality.unwrap_or_default()),
+        size,
+        req.quality.unwrap_or_default(),
         source.duration_ms,
     )
     .await?;

@@ -63,7 +63,7 @@ pub async fn broken_of_all(engine: &Engine, records: &[TaskRecord]) -> Vec<Strin
             else {
                 continue;
             };
-            let found = broken_of_child((decl, parent, past), at, (child, childs_past));
+            let found = broken_of_child(decl, parent, past, at, child, childs_past);
             let (of, row) = (&parent.task, &child.task);
             broken.extend(found.into_iter().map(|what| {
                 let child = format!(
@@ -80,9 +80,12 @@ pub async fn broken_of_all(engine: &Engine, records: &[TaskRecord]) -> Vec<Strin
 /// Every broken invariant of a parent and a task that its step at this position has submitted, as text.
 #[must_use]
 pub fn broken_of_child(
-    (decl, parent, past): (&TaskDecl, &TaskRecord, &History),
+    decl: &TaskDecl,
+    parent: &TaskRecord,
+    past: &History,
     at: usize,
-    (child, childs_past): (&TaskRecord, &History),
+    child: &TaskRecord,
+    childs_past: &History,
 ) -> Vec<String> {
     let mut broken = Vec::new();
     children_end_with_their_parent(decl, parent, at, child.task.status, &mut broken);

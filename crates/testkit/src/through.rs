@@ -50,7 +50,8 @@ pub trait Around: Debug + Send + Sync + 'static {
     async fn heartbeat(
         &self,
         store: &dyn Storage,
-        (task, epoch): (TaskId, Epoch),
+        task: TaskId,
+        epoch: Epoch,
         ttl: Duration,
     ) -> Result<Heartbeat, StoreError> {
         self.call("heartbeat", store.heartbeat(task, epoch, ttl))
@@ -119,9 +120,7 @@ impl<A: Around> Storage for Through<A> {
         epoch: Epoch,
         ttl: Duration,
     ) -> Result<Heartbeat, StoreError> {
-        self.around
-            .heartbeat(&*self.store, (task, epoch), ttl)
-            .await
+        self.around.heartbeat(&*self.store, task, epoch, ttl).await
     }
 
     async fn find(&self, what: &Find, limit: u32) -> Result<Vec<TaskHead>, StoreError> {

@@ -20,7 +20,7 @@ pub(super) fn find(what: &Find, limit: u32) -> Result<Statement<'_, HeadTypes>, 
             known,
             unclaimed_for,
             after,
-        } => claimable(queues, known, (*unclaimed_for, *after), limit),
+        } => claimable(queues, known, *unclaimed_for, *after, limit),
         Find::Lost(which) => lost(which, limit),
         Find::Unclaimed(which) => unclaimed(which, limit),
         Find::Parents(known) => Ok(parents(known, limit)),
@@ -65,7 +65,8 @@ const CLAIMABLE: &str = "SELECT d.id, d.tenant, d.task_type, d.version, d.status
 fn claimable<'a>(
     queues: &'a [QueueName],
     known: &'a [KnownType],
-    (unclaimed_for, after): (Duration, Option<(DbTime, TaskId)>),
+    unclaimed_for: Duration,
+    after: Option<(DbTime, TaskId)>,
     limit: u32,
 ) -> Result<Statement<'a, HeadTypes>, Fault> {
     let queues = queues

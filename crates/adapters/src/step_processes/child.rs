@@ -260,7 +260,8 @@ async fn carry_out(mut registry: Registry, order: Order, line: Arc<Line>) -> Don
     let code = AssertUnwindSafe(
         run_code(
             &task_type,
-            (order.at, order.part),
+            order.at,
+            order.part,
             &context,
             inputs,
             order.own_output,
@@ -302,7 +303,8 @@ fn span_of(context: &StepContext, part: CodePart) -> tracing::Span {
 
 async fn run_code(
     task_type: &TaskType,
-    (at, part): (usize, CodePart),
+    at: usize,
+    part: CodePart,
     context: &StepContext,
     inputs: Inputs,
     own_output: Option<Value>,

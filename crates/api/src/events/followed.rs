@@ -70,7 +70,8 @@ impl Events {
     /// streams in all; `most_of_a_caller`: of one caller.
     pub(crate) fn start(
         engine: &Engine,
-        (most, most_of_a_caller): (usize, usize),
+        most: usize,
+        most_of_a_caller: usize,
         every: Duration,
     ) -> Self {
         let (store, tasks) = (engine.ports.store.clone(), Arc::<FollowedTasks>::default());

@@ -106,8 +106,10 @@ fn index(html: &mut String, document: &Value) -> std::fmt::Result {
             encoded(&tag["name"]),
             text(&tag["description"]),
         )?;
-        for it in operations(document).filter(|(.., of)| of["tags"][0] == tag["name"]) {
-            line(html, it)?;
+        for (path, method, of) in operations(document) {
+            if of["tags"][0] == tag["name"] {
+                line(html, path, method, of)?;
+            }
         }
         html.push_str("</ul>");
     }
@@ -120,7 +122,7 @@ fn index(html: &mut String, document: &Value) -> std::fmt::Result {
 }
 
 /// A line that leads to an operation.
-fn line(html: &mut String, (path, method, of): (&String, &String, &Value)) -> std::fmt::Result {
+fn line(html: &mut String, path: &str, method: &str, of: &Value) -> std::fmt::Result {
     write!(
         html,
         "<li><b class=method>{}</b> <a href=\"docs?operation={}\"><code>{}</code></a>: {}",
@@ -138,13 +140,13 @@ fn chapter(html: &mut String, tag: &Value, document: &Value) -> std::fmt::Result
         text(&tag["name"]),
         text(&tag["description"])
     )?;
-    for it @ (path, method, of) in operations(document) {
+    for (path, method, of) in operations(document) {
         if of["tags"][0] == tag["name"] {
             let mut whole = String::new();
             operation(&mut whole, path, method, of, document)?;
             match html.len() + whole.len() < LONGEST {
                 true => html.push_str(&whole),
-                false => line(html, it)?,
+                false => line(html, path, method, of)?,
             }
         }
     }
@@ -159,13 +161,13 @@ fn found(html: &mut String, document: &Value, words: &str) -> std::fmt::Result {
     };
     write!(html, "<h2>With {}</h2><ul>", escaped(words))?;
     let mut none = true;
-    for it @ (path, method, of) in operations(document) {
+    for (path, method, of) in operations(document) {
         let texts = [&of["operationId"], &of["summary"], &of["description"]];
         let texts = texts
             .map(|text| text.as_str().unwrap_or_default())
             .join(" ");
         if has(format!("{method} {path} {texts} {}", of["parameters"])) {
-            line(html, it)?;
+            line(html, path, method, of)?;
             none = false;
         }
     }

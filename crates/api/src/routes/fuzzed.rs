@@ -65,7 +65,7 @@ fn cursors(text: &str) {
         limit: 50,
     };
     if let Ok(last) = cursor::read_child(text, &children) {
-        assert_eq!(cursor::after_child(last, &children), text);
+        assert_eq!(cursor::after_child(last.0, last.1, &children), text);
     }
 }
 

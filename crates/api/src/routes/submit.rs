@@ -85,13 +85,12 @@ async fn take(
             api.finish("taking a JSON request", taking).await?
         }
         BodyKind::Form { boundary } => {
-            let body = (payload, announced);
             let taking = |form| {
                 submit(engine, task_type, submission, rests, |session| {
                     put_parts(session, form).boxed()
                 })
             };
-            upload::receive(api, &caller, body, &boundary, taking).await?
+            upload::receive(api, &caller, payload, announced, &boundary, taking).await?
         }
     };
     Ok((wait, taken))

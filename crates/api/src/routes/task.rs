@@ -40,14 +40,15 @@ pub(super) async fn get(
         None => (load(&api, &caller, id).await?, Rest::Earlier),
         Some(wait) => load_at_rest(&api, &caller, id, wait.time, None).await?,
     };
-    shown(&api, &request, (record, rest), wait).await
+    shown(&api, &request, record, rest, wait).await
 }
 
 /// The answer that shows a task, or says that it is as the client knows it.
 async fn shown(
     api: &Api,
     request: &HttpRequest,
-    (record, rest): (TaskRecord, Rest),
+    record: TaskRecord,
+    rest: Rest,
     wait: Option<Wait>,
 ) -> Answer {
     let said = progress::progress_of(&api.engine, &record).await;
@@ -63,7 +64,8 @@ async fn shown(
     let etag = etag(
         &record,
         said.as_ref().map(|said| said.seq),
-        (&children, &successors),
+        &children,
+        &successors,
     );
     let unchanged = request.method().is_safe() && has_current(request, &etag);
     let mut answer = if unchanged {
@@ -94,7 +96,8 @@ async fn shown(
 fn etag(
     record: &TaskRecord,
     said: Option<u64>,
-    (children, successors): (&[ChildCount], &[TaskId]),
+    children: &[ChildCount],
+    successors: &[TaskId],
 ) -> String {
     let mut text = format!("r{}", record.task.rev.0);
     if let Some(seq) = said {
@@ -187,7 +190,7 @@ pub(super) async fn at_rest(
     } else {
         Rest::InThisRequest
     };
-    shown(api, request, (record, rest), Some(wait)).await.ok()
+    shown(api, request, record, rest, Some(wait)).await.ok()
 }
 
 /// The task once it is at rest, or as it is when the time is over or the server stops. `begun`: a

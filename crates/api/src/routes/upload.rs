@@ -24,7 +24,8 @@ const CHUNKS: usize = 4;
 pub(super) async fn receive<T, F>(
     api: &Api,
     caller: &Caller,
-    (payload, announced): (web::Payload, Option<u64>),
+    payload: web::Payload,
+    announced: Option<u64>,
     boundary: &str,
     taking: impl FnOnce(Form) -> F,
 ) -> Result<T, Refused>

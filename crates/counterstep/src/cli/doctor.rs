@@ -11,7 +11,8 @@ pub(super) fn main(
     registry: &Registry,
     settings: &SettingsArgs,
     json: bool,
-    (processes, role): (Option<usize>, Option<User>),
+    processes: Option<usize>,
+    role: Option<User>,
 ) -> Result<(), Exit> {
     let settings = settings.read()?.resolve()?;
     let accepted = |finding: &Finding| settings.accepted_findings.get(finding.code);

@@ -111,7 +111,7 @@ async fn the_one(
     let mut fit = BTreeMap::new();
     for look in ids.looks {
         if fit.len() < 2 {
-            look_through(remote, ids, look, (before, part), &mut fit).await?;
+            look_through(remote, ids, look, before, part, &mut fit).await?;
         }
     }
     let mut found = fit.into_iter();
@@ -144,7 +144,8 @@ async fn look_through(
     remote: &Remote,
     ids: &Ids,
     look: &Look,
-    (before, part): (&[String], &str),
+    before: &[String],
+    part: &str,
     fit: &mut BTreeMap<String, String>,
 ) -> Result<(), Exit> {
     let list = About::of_operation(ids.list).ok_or_else(|| Exit::failed(ids.list))?;

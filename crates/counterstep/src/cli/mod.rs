@@ -253,7 +253,7 @@ pub(crate) fn run(
             json,
             processes,
             role,
-        } => doctor::main(&registry, settings, *json, (*processes, *role)),
+        } => doctor::main(&registry, settings, *json, *processes, *role),
         Command::CheckDeploy(args) => check_deploy::main(&registry, args),
         Command::Deploy(args) => deploy::main(&registry, args, program),
         Command::Audit(args) => audit::main(args),

@@ -181,7 +181,7 @@ async fn revoke_with(
     is_audited: bool,
 ) -> Result<Revoked, KeyError> {
     let (tenant, names) = (Tenant::default(), [id]);
-    let revoked = edit(store, (DocumentKind::ApiKey, &tenant, &names), |found| {
+    let revoked = edit(store, DocumentKind::ApiKey, &tenant, &names, |found| {
         let document = found.rows.into_iter().next();
         let document = document.ok_or_else(|| KeyError::Gone(id.to_owned()))?;
         let row = read_api_key(document)?;

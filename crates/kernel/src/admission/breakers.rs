@@ -291,7 +291,7 @@ async fn close_in_each(
         &json!({ "by": decision.actor, "note": decision.note }),
     )?;
     let names = [name];
-    let written = edit(&engine.ports.store, (KIND, &tenant, &names), |read| {
+    let written = edit(&engine.ports.store, KIND, &tenant, &names, |read| {
         let write = DocumentWrite {
             kind: KIND,
             tenant: tenant.clone(),

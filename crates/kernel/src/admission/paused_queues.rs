@@ -101,11 +101,11 @@ pub(crate) async fn pause_of(
 pub fn pause_queue<'a>(
     engine: &'a Engine,
     name: &'a QueueName,
-    (actor, note): (&'a str, &'a str),
+    actor: &'a str,
+    note: &'a str,
 ) -> BoxFuture<'a, Result<(), SettingError>> {
     Box::pin(async move {
-        let by = (actor, note);
-        pauses::pause(engine, of_queue(engine, name), "queue_paused", by).await
+        pauses::pause(engine, of_queue(engine, name), "queue_paused", actor, note).await
     })
 }
 
@@ -116,11 +116,11 @@ pub fn pause_queue<'a>(
 pub fn resume_queue<'a>(
     engine: &'a Engine,
     name: &'a QueueName,
-    (actor, note): (&'a str, &'a str),
+    actor: &'a str,
+    note: &'a str,
 ) -> BoxFuture<'a, Result<bool, SettingError>> {
     Box::pin(async move {
-        let by = (actor, note);
-        pauses::resume(engine, of_queue(engine, name), "queue_resumed", by).await
+        pauses::resume(engine, of_queue(engine, name), "queue_resumed", actor, note).await
     })
 }
 

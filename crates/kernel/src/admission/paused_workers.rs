@@ -103,12 +103,13 @@ pub(super) async fn is_paused_here(engine: &Engine) -> Result<bool, StoreError> 
 pub fn pause_workers<'a>(
     engine: &'a Engine,
     of: &'a Processes,
-    by: (&'a str, &'a str),
+    actor: &'a str,
+    note: &'a str,
 ) -> BoxFuture<'a, Result<(), SettingError>> {
     Box::pin(async move {
         let (key, is_declared) = of.checked(engine).await?;
         let setting = setting_of(&key, is_declared);
-        pauses::pause(engine, setting, "workers_paused", by).await
+        pauses::pause(engine, setting, "workers_paused", actor, note).await
     })
 }
 
@@ -119,12 +120,13 @@ pub fn pause_workers<'a>(
 pub fn resume_workers<'a>(
     engine: &'a Engine,
     of: &'a Processes,
-    by: (&'a str, &'a str),
+    actor: &'a str,
+    note: &'a str,
 ) -> BoxFuture<'a, Result<bool, SettingError>> {
     Box::pin(async move {
         let (key, is_declared) = of.checked(engine).await?;
         let setting = setting_of(&key, is_declared);
-        pauses::resume(engine, setting, "workers_resumed", by).await
+        pauses::resume(engine, setting, "workers_resumed", actor, note).await
     })
 }
 

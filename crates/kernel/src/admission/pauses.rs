@@ -139,15 +139,17 @@ pub(super) async fn pause(
     engine: &Engine,
     of: Setting<'_>,
     event: &'static str,
-    (actor, note): (&str, &str),
+    actor: &str,
+    note: &str,
 ) -> Result<(), SettingError> {
     let body = Body {
         by: actor.to_owned(),
         note: note.to_owned(),
     };
     let body = write_document(of.of.kind(), &body)?;
-    let entry = (event, actor, details(note));
-    of.write(engine, Some(body), entry).await.map(drop)
+    of.write(engine, Some(body), event, actor, details(note))
+        .await
+        .map(drop)
 }
 
 /// Takes its pause back. `false`: it was not paused.
@@ -155,9 +157,10 @@ pub(super) async fn resume(
     engine: &Engine,
     of: Setting<'_>,
     event: &'static str,
-    (actor, note): (&str, &str),
+    actor: &str,
+    note: &str,
 ) -> Result<bool, SettingError> {
-    of.write(engine, None, (event, actor, details(note))).await
+    of.write(engine, None, event, actor, details(note)).await
 }
 
 fn details(note: &str) -> Value {

@@ -74,7 +74,9 @@ impl Setting<'_> {
         self,
         engine: &Engine,
         body: Option<String>,
-        (event, actor, details): (&'static str, &str, Value),
+        event: &'static str,
+        actor: &str,
+        details: Value,
     ) -> Result<bool, SettingError> {
         let (kind, tenant, name) = (self.of.kind(), Tenant::default(), self.name.to_owned());
         let change = AdminChange {
@@ -84,8 +86,8 @@ impl Setting<'_> {
             name: name.clone(),
             details,
         };
-        let of_name = (kind, &tenant, &[self.name][..]);
-        let written = edit(&engine.ports.store, of_name, |read| {
+        let names = &[self.name];
+        let written = edit(&engine.ports.store, kind, &tenant, names, |read| {
             let rev = read.rows.first().map(|row| row.rev);
             let write = match (&body, rev) {
                 (_, None) if !self.is_declared => return Err(SettingError::Unknown(self.of)),

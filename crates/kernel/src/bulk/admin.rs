@@ -55,7 +55,7 @@ pub fn start(engine: &Engine, spec: BulkSpec) -> BoxFuture<'_, Result<BulkView, 
         let operation = Operation::new(spec, total, there.now);
         let write = operation.write(&id, Rev(0), there.now)?;
         let actor = &operation.spec.actor;
-        let entry = entry(store, &operation, &id, ("bulk_started", actor));
+        let entry = entry(store, &operation, &id, "bulk_started", actor);
         if !admin_audit::put(store, write, entry).await? {
             return Err(BulkError::Moved);
         }
@@ -75,7 +75,8 @@ fn entry(
     store: &Store,
     operation: &Operation,
     id: &str,
-    (event, actor): (&'static str, &str),
+    event: &'static str,
+    actor: &str,
 ) -> AdminChange {
     let spec = &operation.spec;
     // It is a hash of a text: where texts are encrypted, it would tell who has guessed one.
@@ -162,7 +163,7 @@ pub async fn stop(
     actor: &str,
 ) -> Result<BulkView, BulkError> {
     let names = [id];
-    let written = edit(store, (KIND, tenant, &names), |found| {
+    let written = edit(store, KIND, tenant, &names, |found| {
         let now = found.now;
         let document = found.rows.into_iter().next().ok_or(BulkError::Gone)?;
         let mut operation = Operation::read(&document)?;
@@ -178,7 +179,7 @@ pub async fn stop(
             document.due_at.unwrap_or(now)
         };
         let write = operation.write(id, document.rev, due_at)?;
-        let entry = entry(store, &operation, id, ("bulk_stopped", actor));
+        let entry = entry(store, &operation, id, "bulk_stopped", actor);
         let view = operation.view(&Document {
             seen_at: now,
             ..document

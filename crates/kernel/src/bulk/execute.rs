@@ -338,7 +338,7 @@ async fn finish(
     let why = whys.and_then(|whys| whys.first().map(|why| (*why).to_owned()));
     let store = &engine.ports.store;
     let names = [document.name.as_str()];
-    let left = edit(store, (KIND, &document.tenant, &names), |found| {
+    let left = edit(store, KIND, &document.tenant, &names, |found| {
         let Some(there) = found.rows.into_iter().next() else {
             return Ok(Edit::keep(false));
         };

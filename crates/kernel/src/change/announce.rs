@@ -16,7 +16,7 @@ use crate::ports::{OutboxOp, QueueError, Signal};
 use crate::record::{AuditEntry, DbTime, Failure, TaskRow};
 use crate::status::observe;
 use crate::status::traces;
-use counterstep_contracts::{ChangeId, Tenant};
+use counterstep_contracts::{ChangeId, QueueName, Tenant, WorkerMessage};
 use futures::future::try_join_all;
 use futures::{StreamExt, stream};
 use serde_json::Value;
@@ -130,6 +130,30 @@ async fn after_publishing(
         // A transaction for each of them would cost as much as the change itself.
         let published = engine.published.add(transition.change_id);
         Box::pin(clear_outbox_of(engine, published)).await;
+    }
+}
+
+impl Engine {
+    /// Publishes a message for hosts, on its lane.
+    pub(crate) async fn publish_work(
+        &self,
+        queue: &QueueName,
+        message: &WorkerMessage,
+    ) -> Result<(), QueueError> {
+        if self.ports.queue.hands_out_tasks() {
+            // No message leaves this machine.
+            return self.ports.queue.publish(queue, message).await;
+        }
+        let queue = &self.lane_of(queue, message.tenant.as_ref()).await;
+        if self.ports.store.payload_codec().is_none() {
+            return self.publish_in_span(queue, message).await;
+        }
+        // The broker keeps messages on its disk, and no host needs their outputs.
+        let bare = WorkerMessage {
+            outputs: serde_json::Map::new(),
+            ..message.clone()
+        };
+        self.publish_in_span(queue, &bare).await
     }
 }
 

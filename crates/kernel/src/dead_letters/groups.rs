@@ -221,7 +221,8 @@ pub async fn groups(store: &Store, selection: &Selection) -> Result<DeadLetterGr
 pub async fn longest_parked(
     store: &Store,
     selection: &Selection,
-    (since, most): (Option<DbTime>, usize),
+    since: Option<DbTime>,
+    most: usize,
 ) -> Result<Vec<TaskLine>, StoreError> {
     let mut oldest = BTreeMap::new();
     let (mut looked_at, mut before) = (0, None);

@@ -272,7 +272,7 @@ pub async fn remove(store: &Store, id: &str, actor: &str) -> Result<bool, StoreE
     let queue = read_document(KIND, &document.body).map(|body: Body| body.queue);
     let counts = queue.map(|queue| Count::name(&queue)).unwrap_or_default();
     let names = [id, &counts];
-    let removed = edit(store, (KIND, &tenant, &names), |found| {
+    let removed = edit(store, KIND, &tenant, &names, |found| {
         let is_there = |name: &str| found.rows.iter().find(|document| document.name == name);
         let Some(document) = is_there(id) else {
             return Ok(Edit::keep(false));

@@ -57,7 +57,9 @@ impl<A> Edit<A> {
 /// Those of `decide`, and [`StoreError`].
 pub(crate) async fn edit<A, E: From<StoreError>>(
     store: &Store,
-    (kind, tenant, names): (DocumentKind, &Tenant, &[&str]),
+    kind: DocumentKind,
+    tenant: &Tenant,
+    names: &[&str],
     mut decide: impl FnMut(Documents) -> Result<Edit<A>, E>,
 ) -> Result<Option<A>, E> {
     let owned = || names.iter().map(|&name| name.to_owned()).collect();

@@ -117,13 +117,14 @@ fn state_of(found: Documents) -> Option<ScheduleState> {
 /// Changes a schedule: `decide` is given what is there. The answer is the schedule behind the change.
 async fn change(
     engine: &Engine,
-    (tenant, name): (&Tenant, &str),
+    tenant: &Tenant,
+    name: &str,
     actor: &str,
     mut decide: impl FnMut(Option<ScheduleState>, DbTime) -> Result<Changed, ScheduleError>,
 ) -> Result<ScheduleState, ScheduleError> {
     let store = &engine.ports.store;
     let names = Vec::from_iter(named(name));
-    let written = edit(store, (KIND, tenant, &names), |found| {
+    let written = edit(store, KIND, tenant, &names, |found| {
         let now = found.now;
         Ok::<_, ScheduleError>(match decide(state_of(found), now)? {
             Changed::Nothing(state) => Edit::keep(Some(*state)),
@@ -169,7 +170,7 @@ pub fn set<'a>(
         let when = schedule::read(&mut spec)?;
         check(&task_type, &spec.request)?;
         let mut is_new = false;
-        let state = change(engine, (tenant, name), actor, |found, now| {
+        let state = change(engine, tenant, name, actor, |found, now| {
             is_free(engine, tenant, name, found.as_ref())?;
             is_new = found.is_none();
             let row = match found {
@@ -269,7 +270,7 @@ pub fn delete<'a>(
     Box::pin(async move {
         let store = &engine.ports.store;
         let names = Vec::from_iter(named(name));
-        let deleted = edit(store, (KIND, tenant, &names), |found| {
+        let deleted = edit(store, KIND, tenant, &names, |found| {
             let found = state_of(found);
             is_free(engine, tenant, name, found.as_ref())?;
             let ScheduleState { row, .. } = found.ok_or(ScheduleError::Gone)?;
@@ -294,7 +295,7 @@ pub fn pause<'a>(
     actor: &'a str,
 ) -> BoxFuture<'a, Result<ScheduleState, ScheduleError>> {
     Box::pin(async move {
-        let paused = change(engine, (tenant, name), actor, |found, now| {
+        let paused = change(engine, tenant, name, actor, |found, now| {
             let kept = found.ok_or(ScheduleError::Gone)?;
             if kept.row.paused == paused {
                 return Ok(Changed::Nothing(Box::new(kept)));

@@ -61,7 +61,9 @@ pub(crate) fn change(engine: &Engine, transition: &Transition, at: DbTime) {
 /// Of an attempt that has ended, with an error or without, perhaps in doubt.
 pub(crate) fn attempt(
     engine: &Engine,
-    (task_type, at, direction): (&TaskType, usize, Direction),
+    task_type: &TaskType,
+    at: usize,
+    direction: Direction,
     outcome: Outcome,
     took: Duration,
 ) {

@@ -38,28 +38,12 @@ impl Engine {
         }
     }
 
-    /// Publishes a message for hosts, which carries the trace of its publication.
-    pub(crate) async fn publish_work(
+    /// Publishes a message that carries the trace of its publication.
+    pub(crate) async fn publish_in_span(
         &self,
         queue: &QueueName,
         message: &WorkerMessage,
     ) -> Result<(), QueueError> {
-        if self.ports.queue.hands_out_tasks() {
-            // No message leaves this machine.
-            return self.ports.queue.publish(queue, message).await;
-        }
-        let queue = &self.lane_of(queue, message.tenant.as_ref()).await;
-        let bare;
-        let message = if self.ports.store.payload_codec().is_some() {
-            // The broker keeps messages on its disk, and no host needs their outputs.
-            bare = WorkerMessage {
-                outputs: serde_json::Map::new(),
-                ..message.clone()
-            };
-            &bare
-        } else {
-            message
-        };
         let span = tracing::debug_span!(
             target: TRACES,
             "publish",

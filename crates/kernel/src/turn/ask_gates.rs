@@ -52,7 +52,8 @@ async fn ask_steps(task: TurnTask<'_>, lost_scratch: &BTreeSet<usize>, permits: 
     let next = next_after(
         &engine.registry,
         &task.task_type,
-        (record, task.now),
+        record,
+        task.now,
         task.done,
     );
     let mut asking = Asking {

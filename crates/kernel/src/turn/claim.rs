@@ -126,8 +126,10 @@ async fn take_turn_with(
     let permits = Permits::default();
     let ready = ready(
         engine,
-        (&task_type, host),
-        (&as_taken_over(&record), wanted.offer.is_some()),
+        &task_type,
+        host,
+        &as_taken_over(&record),
+        wanted.offer.is_some(),
         &permits,
         shutdown,
     )
@@ -161,7 +163,11 @@ async fn take_turn_with(
             None => return TurnEnd::Busy(LOOK_AGAIN),
         },
     };
-    let with = (Tokens::of(shutdown), Arc::new(lock), permits);
+    let with = With {
+        tokens: Tokens::of(shutdown),
+        lock: Arc::new(lock),
+        permits,
+    };
     let span = engine.turn_span(&record.task, wanted.offer.map(|offer| offer.message));
     let end = async {
         // A process that shuts down takes nothing new.
@@ -174,7 +180,7 @@ async fn take_turn_with(
             place,
         };
         match claim(engine, host, claimable, with.clone()).await {
-            Ok(claimed) => run(engine, claimed, ttl, with.clone()).await,
+            Ok((turn, next)) => run(engine, turn, next, ttl, with.clone()).await,
             // It asks again for a place.
             Err(ChangeError::PlaceTaken) => TurnEnd::Busy(Duration::ZERO),
             // Another host or a client has changed it: a redelivery finds the task at rest or leased.
@@ -183,10 +189,10 @@ async fn take_turn_with(
         }
     };
     let end = end.instrument(span.clone()).await;
-    with.2.settle(|_| false).await;
+    with.permits.settle(|_| false).await;
     end.note_in(&span);
     drop(span);
-    with.1.release().await;
+    with.lock.release().await;
     tidied(engine, wanted.task, end).await
 }
 
@@ -301,9 +307,10 @@ async fn lock_to_drain(
 /// Runs a turn to its end while keeping its lease alive.
 pub(super) async fn run(
     engine: &Engine,
-    (turn, next): (Turn<'_>, Next),
+    turn: Turn<'_>,
+    next: Next,
     ttl: Duration,
-    (tokens, lock, _): With,
+    With { tokens, lock, .. }: With,
 ) -> TurnEnd {
     if matches!(next, Next::End) {
         return turn.end();
@@ -360,7 +367,7 @@ async fn claim<'a>(
         done: None,
         outcomes_of: None,
     };
-    let plan = TurnPlan::gather(engine, looked, Facts::default(), with.2.clone()).await;
+    let plan = TurnPlan::gather(engine, looked, Facts::default(), with.permits.clone()).await;
     drop(seen);
     let losses = earlier_losses(&engine.ports.store, &task_type, &record).await;
     let leased_at = engine.ports.clock.monotonic();

@@ -21,14 +21,15 @@ pub(crate) fn likely_next(
     if !goes_forward {
         return Vec::new();
     }
-    next_after(registry, task_type, (record, record.now), None)
+    next_after(registry, task_type, record, record.now, None)
 }
 
 /// The steps that would start after what is `done`, beyond those that their conditions skip.
 pub(super) fn next_after(
     registry: &Registry,
     task_type: &TaskType,
-    (record, now): (&TaskRecord, DbTime),
+    record: &TaskRecord,
+    now: DbTime,
     done: Done<'_>,
 ) -> Vec<usize> {
     let mut steps = record.steps.clone();

@@ -35,8 +35,10 @@ pub(super) enum Ready {
 /// `is_offered`: by a message, which is redelivered where the task is deferred.
 pub(super) async fn ready(
     engine: &Engine,
-    (task_type, host): (&TaskType, Host),
-    (record, is_offered): (&TaskRecord, bool),
+    task_type: &TaskType,
+    host: Host,
+    record: &TaskRecord,
+    is_offered: bool,
     permits: &Permits,
     shutdown: &CancelToken,
 ) -> Result<Ready, Duration> {

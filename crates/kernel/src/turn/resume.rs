@@ -9,7 +9,7 @@ use super::permits::Permits;
 use super::read_at::ReadAt;
 use super::tokens::Tokens;
 use super::turn_end::{TurnEnd, tidied};
-use super::turn_loop::{Claimed, Next, Turn};
+use super::turn_loop::{Claimed, Next, Turn, With};
 use crate::admission::isolation::{Abandoned, Entry, Guest, WhenFull};
 use crate::cancel::CancelToken;
 use crate::engine::Engine;
@@ -59,7 +59,11 @@ pub(crate) fn resume<'a>(
         let cut_off = CutOff::resumed(sent, unwritten.collect());
         let tokens = Tokens::of(shutdown);
         let lock = Arc::new(TaskLock::none(engine, task, ttl));
-        let with = (tokens, lock, Permits::default());
+        let with = With {
+            tokens,
+            lock,
+            permits: Permits::default(),
+        };
         let span = engine.turn_span(&record.task, None);
         let claimed = Claimed {
             task_type,
@@ -70,10 +74,10 @@ pub(crate) fn resume<'a>(
         };
         let turn = Turn::of(engine, claimed, with.clone()).resumed(cut_off);
         turn.log.go_on_after(logged);
-        let end = run(engine, (turn, Next::Hold), ttl, with.clone())
+        let end = run(engine, turn, Next::Hold, ttl, with.clone())
             .instrument(span.clone())
             .await;
-        with.2.settle(|_| false).await;
+        with.permits.settle(|_| false).await;
         end.note_in(&span);
         tidied(engine, task, end).await
     })

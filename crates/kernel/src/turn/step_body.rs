@@ -79,7 +79,7 @@ async fn upload(context: &StepContext, upload: Upload) -> StepResult<Value> {
     let mut before = 0;
     for (source, name) in &upload.sources {
         let name = name.as_ref().unwrap_or_else(|| source.name());
-        files.push(store_one(context, &upload, (source, name), (before, total)).await?);
+        files.push(store_one(context, &upload, source, name, before, total).await?);
         before += source.size_bytes();
     }
     if upload.many {
@@ -95,8 +95,10 @@ async fn upload(context: &StepContext, upload: Upload) -> StepResult<Value> {
 async fn store_one(
     context: &StepContext,
     upload: &Upload,
-    (source, name): (&FileSource, &counterstep_contracts::FileName),
-    (before, total): (u64, u64),
+    source: &FileSource,
+    name: &counterstep_contracts::FileName,
+    before: u64,
+    total: u64,
 ) -> StepResult<StoredFile> {
     let (body, sha256, own_type) = match source {
         FileSource::Scratch(file) => (

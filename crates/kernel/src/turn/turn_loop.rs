@@ -143,10 +143,20 @@ pub(super) struct Turn<'a> {
 }
 
 /// What goes with a turn from its start: the tokens that stop it, the lock, and what it has for its next steps.
-pub(super) type With = (Tokens, Arc<TaskLock>, Permits);
+#[derive(Clone)]
+pub(super) struct With {
+    pub(super) tokens: Tokens,
+    pub(super) lock: Arc<TaskLock>,
+    pub(super) permits: Permits,
+}
 
 impl<'a> Turn<'a> {
-    pub(super) fn of(engine: &'a Engine, claimed: Claimed, (tokens, lock, permits): With) -> Self {
+    pub(super) fn of(engine: &'a Engine, claimed: Claimed, with: With) -> Self {
+        let With {
+            tokens,
+            lock,
+            permits,
+        } = with;
         let Claimed {
             task_type,
             host,
@@ -426,7 +436,7 @@ impl<'a> Turn<'a> {
                 let started = engine.ports.clock.monotonic();
                 let mut ended = attempt::execute(engine, &task_type, order).await;
                 let took = engine.ports.clock.monotonic().saturating_sub(started);
-                observe::attempt(engine, (&task_type, at, direction), ended.outcome(), took);
+                observe::attempt(engine, &task_type, at, direction, ended.outcome(), took);
                 ended.unsent &= first;
                 drop(under_lease);
                 Happened::Ended(ended)

@@ -151,9 +151,7 @@ impl Sending {
             let (engine, webhooks) = (engine.clone(), webhooks.clone());
             self.under_way.begin(receiver, async move {
                 match delivery {
-                    Ok(delivery) => {
-                        deliver(&engine, &webhooks, (document, delivery), read_at).await
-                    }
+                    Ok(delivery) => deliver(&engine, &webhooks, document, delivery, read_at).await,
                     Err(error) => leave_to_others(&engine, &document, read_at, &error).await,
                 }
             });
@@ -246,7 +244,7 @@ async fn sort(
         let receiver = webhook_document::receiver(&document, read.as_ref().ok());
         match (sending.slots.room(&receiver, lines, now), read) {
             (Room::HostWaits { wait, hung }, Ok(mut delivery)) => {
-                changes.push(delivery.set_aside(&document, (found.now, wait), hung)?);
+                changes.push(delivery.set_aside(&document, found.now, wait, hung)?);
                 if delivery.status == DeliveryStatus::Failed {
                     given_up.push((document, delivery));
                 }
@@ -295,7 +293,8 @@ async fn leave_to_others(
 async fn deliver(
     engine: &Engine,
     webhooks: &Webhooks,
-    (document, mut delivery): (Document, Delivery),
+    document: Document,
+    mut delivery: Delivery,
     read_at: DbTime,
 ) -> Result<HostAnswer, StoreError> {
     let (store, clock) = (&engine.ports.store, &*engine.ports.clock);

@@ -153,7 +153,8 @@ impl Delivery {
     pub(super) fn set_aside(
         &mut self,
         document: &Document,
-        (now, wait): (DbTime, Duration),
+        now: DbTime,
+        wait: Duration,
         hung: Duration,
     ) -> Result<DocumentWrite, StoreError> {
         self.rested_at(document);
@@ -288,7 +289,7 @@ pub async fn send_again(
     }
     // One that is being sent meanwhile is read again.
     let names = [id];
-    let sent = documents::edit(store, (KIND, tenant, &names), |found| {
+    let sent = documents::edit(store, KIND, tenant, &names, |found| {
         let document = found.rows.into_iter().next().ok_or(NoSuchWebhook::Gone)?;
         let mut delivery = Delivery {
             status: DeliveryStatus::Pending,
@@ -350,8 +351,10 @@ mod tests {
                 "url": "https://one/", "data": data, "status": "pending", "attempts": 0, "at": null, "last": last,
             });
             let mut delivery: Delivery = serde_json::from_value(body).expect("a webhook");
-            let now = (DbTime(0).later(age), Duration::from_secs(30));
-            delivery.set_aside(&document, now, hung).expect("a change");
+            let (now, wait) = (DbTime(0).later(age), Duration::from_secs(30));
+            delivery
+                .set_aside(&document, now, wait, hung)
+                .expect("a change");
             delivery.status
         };
         assert_eq!(status(4 * day, hours, None), DeliveryStatus::Failed);

@@ -9,7 +9,7 @@ use crate::report::Report;
 pub(super) fn check(declaration: &Declaration, readings: &Readings, report: &mut Report) {
     for step in 0..declaration.steps.len() {
         cannot_finish(declaration, step, report);
-        unguarded_overlap(declaration, (step, readings), report);
+        unguarded_overlap(declaration, step, readings, report);
     }
 }
 
@@ -50,7 +50,8 @@ fn cannot_finish(declaration: &Declaration, step: usize, report: &mut Report) {
 /// effect key. What the author's code does it can only guard by the key that the context has.
 fn unguarded_overlap(
     declaration: &Declaration,
-    (step, readings): (usize, &Readings),
+    step: usize,
+    readings: &Readings,
     report: &mut Report,
 ) {
     let declared = &declaration.steps[step];

@@ -96,7 +96,7 @@ pub fn examine<'a>(
             },
         ));
         #[cfg(feature = "servers")]
-        servers::examine(settings, registry, (processes, role), &mut examined).await?;
+        servers::examine(settings, registry, processes, role, &mut examined).await?;
         #[cfg(not(feature = "servers"))]
         {
             let _ = (processes, role);

@@ -87,7 +87,8 @@ fn one_of_several(ServerInUse { position, of }: ServerInUse) -> Option<String> {
 pub(super) async fn examine(
     settings: &Settings,
     registry: &Registry,
-    (processes, role): (Option<usize>, Option<User>),
+    processes: Option<usize>,
+    role: Option<User>,
     Examined {
         findings: found,
         notes,

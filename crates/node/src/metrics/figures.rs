@@ -251,7 +251,8 @@ impl Metrics {
 
     fn attempt(
         &self,
-        (task_type, step): (&str, &str),
+        task_type: &str,
+        step: &str,
         direction: Direction,
         outcome: Outcome,
         took: Duration,
@@ -302,7 +303,7 @@ impl Recorder for Metrics {
                 direction,
                 outcome,
                 took,
-            } => self.attempt((task_type, step), direction, outcome, took),
+            } => self.attempt(task_type, step, direction, outcome, took),
             Observation::Undo { task_type } => {
                 if let Some(figures) = self.types.get(task_type) {
                     figures.undos.inc();

@@ -58,11 +58,11 @@ impl PutOff {
         self.0.lock()
     }
 
-    fn behind(&self, (task_type, status): (&str, TaskStatus)) -> Option<TaskId> {
+    fn behind(&self, task_type: &str, status: TaskStatus) -> Option<TaskId> {
         self.places().get(&(task_type.to_owned(), status)).copied()
     }
 
-    fn set(&self, (task_type, status): (&str, TaskStatus), last: Option<TaskId>) {
+    fn set(&self, task_type: &str, status: TaskStatus, last: Option<TaskId>) {
         let of = (task_type.to_owned(), status);
         match last {
             Some(last) => drop(self.places().insert(of, last)),
@@ -160,13 +160,13 @@ pub fn plan<'a>(
         let mut more = Vec::new();
         for (n, &(name, status, keep, before)) in rules.iter().enumerate() {
             let share = (left / u32::try_from(rules.len() - n).unwrap_or(u32::MAX)).max(1);
-            let after = settings.put_off.behind((name, status));
-            let tasks = ended(store, (name, status), before, after, share).await?;
+            let after = settings.put_off.behind(name, status);
+            let tasks = ended(store, name, status, before, after, share).await?;
             left = left.saturating_sub(count(&tasks));
             if count(&tasks) == share {
                 more.push((plan.groups.len(), before));
             } else {
-                settings.put_off.set((name, status), None);
+                settings.put_off.set(name, status, None);
             }
             if !tasks.is_empty() {
                 plan.groups.push(PurgeGroup {
@@ -182,8 +182,7 @@ pub fn plan<'a>(
                 break;
             };
             let last = first.tasks.last().map(|last| last.task);
-            let of = (first.task_type.as_str(), first.status);
-            let tasks = ended(store, of, before, last, left).await?;
+            let tasks = ended(store, &first.task_type, first.status, before, last, left).await?;
             left = left.saturating_sub(count(&tasks));
             first.tasks.extend(tasks);
         }
@@ -193,7 +192,8 @@ pub fn plan<'a>(
 
 async fn ended(
     store: &Store,
-    (task_type, status): (&str, TaskStatus),
+    task_type: &str,
+    status: TaskStatus,
     before: Duration,
     after: Option<TaskId>,
     limit: u32,
@@ -293,14 +293,14 @@ async fn purge_group(
                 .map(|(task, why)| format!("the archive of task {task}: {why}")),
         );
         if are_others {
-            settings.put_off.set((&task_type, status), Some(last));
+            settings.put_off.set(&task_type, status, Some(last));
             return Ok(());
         }
         are_others = true;
-        let of = (task_type.as_str(), status);
-        tasks = ended(&engine.ports.store, of, before, Some(last), instead).await?;
+        let store = &engine.ports.store;
+        tasks = ended(store, &task_type, status, before, Some(last), instead).await?;
         if count(&tasks) < instead {
-            settings.put_off.set((&task_type, status), None);
+            settings.put_off.set(&task_type, status, None);
         }
     }
 }

@@ -133,7 +133,7 @@ async fn run_within(
                 }
             }
             ScheduleStep::Move { row, moves, now } => {
-                make(engine, row, (moves, now), within, done).await;
+                make(engine, row, moves, now, within, done).await;
             }
         }
     }
@@ -142,7 +142,8 @@ async fn run_within(
 async fn make(
     engine: &Engine,
     mut row: ScheduleRow,
-    (moves, now): (Vec<Move>, DbTime),
+    moves: Vec<Move>,
+    now: DbTime,
     within: Within<'_>,
     done: &mut ScheduleReport,
 ) {

@@ -26,7 +26,8 @@ use serde_json::json;
 use std::path::Path;
 use std::time::Duration;
 
-const BY: (&str, &str) = ("operator:kim", "it goes on");
+const KIM: &str = "operator:kim";
+const NOTE: &str = "it goes on";
 
 /// How often time passes until every task has ended.
 const ROUNDS: usize = 100;
@@ -184,7 +185,7 @@ async fn repeat(engine: &Engine, name: &str, task: TaskId) {
 
 /// What people do so that all goes on.
 async fn decide(engine: &Engine, contents: &Contents) {
-    let (actor, note) = BY;
+    let (actor, note) = (KIM, NOTE);
     let decision = TypeDecision {
         actor,
         name: None,
@@ -197,7 +198,7 @@ async fn decide(engine: &Engine, contents: &Contents) {
     let paused = rows.into_iter().find(|row| row.paused.is_some());
     let queue = paused.expect("a paused queue").name;
     assert!(
-        resume_queue(engine, &queue, BY)
+        resume_queue(engine, &queue, KIM, NOTE)
             .await
             .expect("it is resumed")
     );

@@ -272,7 +272,7 @@ impl Writer {
             .into_iter()
             .find(|row| row.name.0.contains("errands"))
             .expect("the queue");
-        pause_queue(engine, &errands.name, (BY, NOTE))
+        pause_queue(engine, &errands.name, BY, NOTE)
             .await
             .expect("a pause");
         let seen = engine.ports.store.workers().await.expect("processes").rows;
@@ -282,7 +282,7 @@ impl Writer {
             machine: takes.row.machine.clone(),
             role: takes.role().to_owned(),
         };
-        pause_workers(engine, &processes, (BY, NOTE))
+        pause_workers(engine, &processes, BY, NOTE)
             .await
             .expect("a pause");
         let message = MessageSource {

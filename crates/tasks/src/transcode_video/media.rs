@@ -239,7 +239,8 @@ pub(super) async fn render(
     ctx: &StepContext,
     from: &Path,
     to: &Path,
-    (size, quality): (Option<Size>, Quality),
+    size: Option<Size>,
+    quality: Quality,
     duration_ms: Option<u64>,
 ) -> StepResult<()> {
     let mut arguments = words("-hide_banner -nostdin -nostats -v error -progress pipe:1");

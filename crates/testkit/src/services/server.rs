@@ -76,7 +76,7 @@ async fn charge(request: HttpRequest, ledger: Shared, body: web::Json<Value>) ->
 async fn look_up(request: HttpRequest, ledger: Shared, key: web::Path<String>) -> HttpResponse {
     let (key, named) = (key.into_inner(), "GET /bank/charges");
     let of = key.clone();
-    answered(&request, &ledger.clone(), (named, &of), async move {
+    answered(&request, &ledger.clone(), named, &of, async move {
         let found = lock(&ledger).find("bank", &key);
         found.unwrap_or_else(|| (404, json!({"error": "no such charge"})))
     })
@@ -96,7 +96,7 @@ async fn make(
     let named = format!("POST {}", request.path());
     let key = header(&request, "idempotency-key");
     let of = key.clone().unwrap_or_default();
-    answered(&request, &ledger.clone(), (&named, &of), async move {
+    answered(&request, &ledger.clone(), &named, &of, async move {
         match key {
             Some(key) => lock(&ledger).make(service, &key, body),
             None => (400, json!({"error": "an Idempotency-Key is missing"})),
@@ -109,7 +109,8 @@ async fn release(request: HttpRequest, ledger: Shared, key: web::Path<String>) -
     take_back(
         request,
         ledger,
-        ("DELETE /inventory/reservations", "inventory"),
+        "DELETE /inventory/reservations",
+        "inventory",
         key.into_inner(),
     )
     .await
@@ -119,7 +120,8 @@ async fn recall(request: HttpRequest, ledger: Shared, key: web::Path<String>) ->
     take_back(
         request,
         ledger,
-        ("DELETE /shipping/shipments", "shipping"),
+        "DELETE /shipping/shipments",
+        "shipping",
         key.into_inner(),
     )
     .await
@@ -127,17 +129,18 @@ async fn recall(request: HttpRequest, ledger: Shared, key: web::Path<String>) ->
 
 async fn refund(request: HttpRequest, ledger: Shared, body: web::Json<Value>) -> HttpResponse {
     let key = body["charge"].as_str().unwrap_or_default().to_owned();
-    take_back(request, ledger, ("POST /bank/refunds", "bank"), key).await
+    take_back(request, ledger, "POST /bank/refunds", "bank", key).await
 }
 
 async fn take_back(
     request: HttpRequest,
     ledger: Shared,
-    (named, service): (&str, &'static str),
+    named: &str,
+    service: &'static str,
     key: String,
 ) -> HttpResponse {
     let of = key.clone();
-    answered(&request, &ledger.clone(), (named, &of), async move {
+    answered(&request, &ledger.clone(), named, &of, async move {
         lock(&ledger).take_back(service, &key)
     })
     .await
@@ -179,7 +182,8 @@ async fn echo(request: HttpRequest, status: web::Path<u16>, body: web::Bytes) ->
 async fn answered(
     request: &HttpRequest,
     ledger: &Shared,
-    (named, key): (&str, &str),
+    named: &str,
+    key: &str,
     work: impl Future<Output = Answer> + 'static,
 ) -> HttpResponse {
     if header(request, "authorization").as_deref() != Some(&format!("Bearer {TOKEN}")) {

@@ -22,7 +22,8 @@ pub(super) async fn check_all(
     shared: &Arc<Shared>,
     processes: &Processes,
     told: &Arc<Mutex<Told>>,
-    (ledgers, finally): (&BTreeMap<&'static str, Ledger>, &[Box<Finally>]),
+    ledgers: &BTreeMap<&'static str, Ledger>,
+    finally: &[Box<Finally>],
 ) {
     let mut records: Vec<TaskRecord> = Vec::new();
     for task in world.watch.tasks().into_keys() {

@@ -150,7 +150,8 @@ impl Executions {
     /// More executions than its permits go on under a limit since then, and all of their processes must know.
     pub(super) fn are_too_many(
         &self,
-        (limit, most): (&str, usize),
+        limit: &str,
+        most: usize,
         since: Duration,
         now: Duration,
     ) -> Option<String> {
@@ -165,7 +166,7 @@ impl Executions {
     }
 
     /// 8: an attempt runs on although another process has the task, and it must know.
-    pub(super) fn both_run(&self, (older, newer): (u64, u64), now: Duration) -> Option<String> {
+    pub(super) fn both_run(&self, older: u64, newer: u64, now: Duration) -> Option<String> {
         let inner = self.0.lock();
         let (older, newer) = (inner.running.get(&older)?, inner.running.get(&newer)?);
         (older.must_know(now) && newer.must_know(now)).then(|| {

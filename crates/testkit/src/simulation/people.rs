@@ -123,8 +123,7 @@ impl Change {
             Box::pin(async move {
                 match of {
                     Self::Paused(queue) => {
-                        let by = (ACTOR, "a look");
-                        pause_queue(&engine, &queue, by).await.is_ok()
+                        pause_queue(&engine, &queue, ACTOR, "a look").await.is_ok()
                     }
                     Self::Disabled(name) => disable_type(&engine, name, decision()).await.is_ok(),
                     Self::Limited(name) => {
@@ -148,8 +147,7 @@ impl Change {
             Box::pin(async move {
                 match of {
                     Self::Paused(queue) => {
-                        let by = (ACTOR, "done");
-                        resume_queue(&engine, &queue, by).await.is_ok()
+                        resume_queue(&engine, &queue, ACTOR, "done").await.is_ok()
                     }
                     Self::Disabled(name) => enable_type(&engine, name, decision()).await.is_ok(),
                     Self::Limited(name) => reset_limit(&engine, name, ACTOR, "done").await.is_ok(),

@@ -74,7 +74,7 @@ async fn run_in(seed: u64, part: &Part, keeps: bool, setup: &dyn Fn(&mut Setup))
         None => None,
     };
     let (only, order) = (part.faults.clone(), options.order);
-    let world = Arc::new(World::new(seed, options, only, keeps, (registry, older)).await);
+    let world = Arc::new(World::new(seed, options, only, keeps, registry, older).await);
     let shared = Arc::new(Shared::new(&world, made.services.clone()));
     let processes: Processes = Arc::new(Mutex::new(processes(&world)));
     let told = Arc::new(Mutex::new(Told::default()));
@@ -178,14 +178,7 @@ async fn script(
         return;
     }
     stays_at_rest(world, processes).await;
-    check_all(
-        world,
-        shared,
-        processes,
-        told,
-        (&made.ledgers, &made.finally),
-    )
-    .await;
+    check_all(world, shared, processes, told, &made.ledgers, &made.finally).await;
 }
 
 /// Kills the processes that a step takes along, and starts them again.

@@ -121,7 +121,8 @@ impl Around for StoreLink {
     async fn heartbeat(
         &self,
         store: &dyn Storage,
-        (task, epoch): (TaskId, Epoch),
+        task: TaskId,
+        epoch: Epoch,
         ttl: Duration,
     ) -> Result<Heartbeat, StoreError> {
         let world = &self.0.world;

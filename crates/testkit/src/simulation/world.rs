@@ -157,7 +157,8 @@ impl World {
         options: Options,
         only: Option<BTreeSet<FaultId>>,
         keeps: bool,
-        (registry, older): (Arc<Registry>, Option<Arc<Registry>>),
+        registry: Arc<Registry>,
+        older: Option<Arc<Registry>>,
     ) -> Self {
         let machine = Machine::new(Instant::now());
         let database = format!("simulated {}", DATABASES.fetch_add(1, Ordering::Relaxed));
@@ -220,7 +221,7 @@ impl World {
             tokio::time::sleep(Duration::from_secs(3)).await;
             let all = world
                 .executions
-                .are_too_many((limit, most), since, world.now());
+                .are_too_many(limit, most, since, world.now());
             all.into_iter().for_each(|all| world.watch.fails(all));
         };
         self.tasks.start(self.bag, Box::pin(look));
@@ -231,7 +232,7 @@ impl World {
         let world = self.clone();
         let look = async move {
             tokio::time::sleep(Duration::from_secs(3)).await;
-            let both = world.executions.both_run((older, newer), world.now());
+            let both = world.executions.both_run(older, newer, world.now());
             both.into_iter().for_each(|both| world.watch.fails(both));
         };
         self.tasks.start(self.bag, Box::pin(look));

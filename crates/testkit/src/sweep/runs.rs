@@ -30,7 +30,7 @@ pub(super) fn forward(runs: &mut Vec<Run>, case: &Case, struck: &Struck) {
     // A host that is lost after a step was committed is one that is lost before the work of the
     // next one.
     for (kind, when) in LOST {
-        runs.push(is_lost(case.clone(), *struck, (kind, when)));
+        runs.push(is_lost(case.clone(), *struck, kind, when));
     }
 }
 
@@ -96,7 +96,7 @@ fn gets_no_answer(case: Case, struck: Struck) -> Run {
     })
 }
 
-fn is_lost(case: Case, struck: Struck, (kind, when): (FaultKind, &'static str)) -> Run {
+fn is_lost(case: Case, struck: Struck, kind: FaultKind, when: &'static str) -> Run {
     let expected = if struck.decl.on_lost == OnLost::Fail {
         struck.failed()
     } else {
@@ -138,15 +138,13 @@ pub(super) fn backward(runs: &mut Vec<Run>, case: &Case, struck: &Struck) {
             runs.push(undo_fails_once(
                 case.clone(),
                 *struck,
-                (undoing.clone(), *kind),
+                undoing.clone(),
+                *kind,
             ));
         }
-        for lost in &LOST[usize::from(!first)..] {
-            runs.push(undo_is_lost(
-                case.clone(),
-                *struck,
-                (undoing.clone(), *lost),
-            ));
+        for &(kind, when) in &LOST[usize::from(!first)..] {
+            let undoing = undoing.clone();
+            runs.push(undo_is_lost(case.clone(), *struck, undoing, kind, when));
         }
         if first && case.has_services() {
             runs.push(undo_gets_no_answer(case.clone(), *struck, undoing.clone()));
@@ -157,7 +155,7 @@ pub(super) fn backward(runs: &mut Vec<Run>, case: &Case, struck: &Struck) {
     }
 }
 
-fn undo_fails_once(case: Case, struck: Struck, (undoing, kind): (Undoing, FaultKind)) -> Run {
+fn undo_fails_once(case: Case, struck: Struck, undoing: Undoing, kind: FaultKind) -> Run {
     let follows = struck.step.undo_retry.policy.max_retries > 0;
     let expected = if follows {
         undoing.undone
@@ -206,7 +204,9 @@ fn undo_gets_no_answer(case: Case, struck: Struck, undoing: Undoing) -> Run {
 fn undo_is_lost(
     case: Case,
     struck: Struck,
-    (undoing, (kind, when)): (Undoing, (FaultKind, &'static str)),
+    undoing: Undoing,
+    kind: FaultKind,
+    when: &'static str,
 ) -> Run {
     let what = format!(
         "a host lost in the undo of {}{}, in attempt 1, {when} its work",
@@ -264,19 +264,14 @@ pub(super) fn in_doubt(runs: &mut Vec<Run>, case: &Case, struck: &Struck) {
             faults.push((once(FaultKind::NoAnswer), settled));
         }
         for (fault, expected) in faults {
-            runs.push(probe_fails(case.clone(), *struck, doubt, (fault, expected)));
+            runs.push(probe_fails(case.clone(), *struck, doubt, fault, expected));
         }
         let lost = once(FaultKind::HangBefore);
         runs.push(probe_is_lost(case.clone(), *struck, doubt, lost));
     }
 }
 
-fn probe_fails(
-    case: Case,
-    struck: Struck,
-    doubt: Doubt,
-    (fault, expected): (Fault, Expected),
-) -> Run {
+fn probe_fails(case: Case, struck: Struck, doubt: Doubt, fault: Fault, expected: Expected) -> Run {
     let when = fault.attempt.map_or("every try", |_| "try 1");
     let what = format!(
         "{:?} in the probe of {}{}, in {when}",

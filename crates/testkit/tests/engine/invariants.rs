@@ -449,7 +449,7 @@ async fn a_child_that_does_not_end_with_its_parent_is_found() {
         let broken = |parent: &TaskRecord, status| {
             let mut child = child.clone();
             child.task.status = status;
-            let said = invariants::broken_of_child((decl, parent, &past), 0, (&child, &childs));
+            let said = invariants::broken_of_child(decl, parent, &past, 0, &child, &childs);
             said.iter().map(|it| it[..1].to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(broken(parent, child.task.status), [""; 0], "as it was");

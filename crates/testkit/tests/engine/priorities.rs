@@ -112,7 +112,7 @@ async fn a_high_priority_comes_first_and_a_low_one_last() {
 async fn a_paused_queue_is_paused_in_all_of_its_lanes() {
     let mut site = Harness::embedded(mixed()).start().await;
     let name = QueueName("mixed".to_owned());
-    let paused = pause_queue(&site.engine, &name, ("kim", "looking")).await;
+    let paused = pause_queue(&site.engine, &name, "kim", "looking").await;
     paused.expect("it is paused");
     let mut tasks = Vec::new();
     for task_type in ["First", "Usual", "Last"] {
@@ -127,7 +127,7 @@ async fn a_paused_queue_is_paused_in_all_of_its_lanes() {
     for task in &tasks {
         assert_eq!(site.record(*task).await.task.status, TaskStatus::Dispatched);
     }
-    let resumed = resume_queue(&site.engine, &name, ("kim", "done")).await;
+    let resumed = resume_queue(&site.engine, &name, "kim", "done").await;
     resumed.expect("it is resumed");
     site.clock.advance("2s");
     site.all_are(TaskStatus::Completed, &tasks).await;

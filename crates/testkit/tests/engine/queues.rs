@@ -12,7 +12,8 @@ use counterstep_testkit::many_tasks::eventually;
 use counterstep_testkit::{Form, Harness};
 use std::time::Duration;
 
-const BY: (&str, &str) = ("operator:kim", "the bank moves");
+const KIM: &str = "operator:kim";
+const NOTE: &str = "the bank moves";
 
 #[tokio::test]
 async fn no_task_of_a_paused_queue_is_claimed_and_a_resumed_one_goes_on() {
@@ -21,12 +22,12 @@ async fn no_task_of_a_paused_queue_is_claimed_and_a_resumed_one_goes_on() {
     let rows = queues(&engine).await.expect("they are read");
     let of_workers = rows.iter().find(|row| row.name.is_of_workers());
     let queue = of_workers.expect("a queue of workers").name.clone();
-    let unknown = pause_queue(&engine, &QueueName("unknown".to_owned()), BY).await;
+    let unknown = pause_queue(&engine, &QueueName("unknown".to_owned()), KIM, NOTE).await;
     assert!(
         matches!(unknown, Err(SettingError::Unknown(SettingOf::Queue))),
         "{unknown:?}"
     );
-    pause_queue(&engine, &queue, BY)
+    pause_queue(&engine, &queue, KIM, NOTE)
         .await
         .expect("it is paused");
     let task = site.submit(Form::new()).await;
@@ -44,15 +45,19 @@ async fn no_task_of_a_paused_queue_is_claimed_and_a_resumed_one_goes_on() {
         .find(|row| row.name == queue)
         .expect("the queue");
     let pause = row.paused.clone().expect("it is paused");
-    assert_eq!((pause.by.as_str(), pause.note.as_str()), BY);
+    assert_eq!((pause.by.as_str(), pause.note.as_str()), (KIM, NOTE));
     let waiting = row.tasks.iter().find(|count| count.status == dispatched);
     assert_eq!(waiting.map(|count| count.count), Some(2));
     assert!(
-        resume_queue(&engine, &queue, BY)
+        resume_queue(&engine, &queue, KIM, NOTE)
             .await
             .expect("it is resumed")
     );
-    assert!(!resume_queue(&engine, &queue, BY).await.expect("it is read"));
+    assert!(
+        !resume_queue(&engine, &queue, KIM, NOTE)
+            .await
+            .expect("it is read")
+    );
     site.clock.advance("2s");
     site.all_are(TaskStatus::Completed, &[task, other]).await;
     site.assert_invariants(&[task, other]).await;
@@ -75,13 +80,15 @@ async fn a_paused_process_ends_what_it_runs_and_takes_nothing_until_it_is_resume
     let first = site.submit(Form::new().field("pick_ms", 5_000)).await;
     until_works(first).await;
     for unknown in [processes("m2", "test"), processes("m1", "reconciler")] {
-        let refused = pause_workers(&engine, &unknown, BY).await;
+        let refused = pause_workers(&engine, &unknown, KIM, NOTE).await;
         assert!(
             matches!(refused, Err(SettingError::Unknown(SettingOf::Workers))),
             "{refused:?}"
         );
     }
-    pause_workers(&engine, &here, BY).await.expect("paused");
+    pause_workers(&engine, &here, KIM, NOTE)
+        .await
+        .expect("paused");
     site.clock.advance("6s");
     site.all_are(TaskStatus::Completed, &[first]).await;
     // A host of before may have asked for tasks already. The pause outlasts it.
@@ -100,11 +107,15 @@ async fn a_paused_process_ends_what_it_runs_and_takes_nothing_until_it_is_resume
     let paused = seen.iter().find_map(|it| it.paused.clone());
     assert_eq!(
         paused.map(|it| (it.by, it.note)),
-        Some((BY.0.to_owned(), BY.1.to_owned()))
+        Some((KIM.to_owned(), NOTE.to_owned()))
     );
-    assert!(resume_workers(&engine, &here, BY).await.expect("resumed"));
     assert!(
-        !resume_workers(&engine, &here, BY)
+        resume_workers(&engine, &here, KIM, NOTE)
+            .await
+            .expect("resumed")
+    );
+    assert!(
+        !resume_workers(&engine, &here, KIM, NOTE)
             .await
             .expect("it is read")
     );

@@ -88,8 +88,10 @@ async fn a_paused_queue_is_named_with_the_call_that_resumes_it() {
     let site = Harness::embedded(only::<Pay>()).start().await;
     let task = site.submit(Form::new()).await;
     let queue = QueueName("pay".to_owned());
-    let by = ("operator:kim", "the bank moves (by kim)");
-    pause_queue(&site.engine, &queue, by).await.expect("paused");
+    let (kim, note) = ("operator:kim", "the bank moves (by kim)");
+    pause_queue(&site.engine, &queue, kim, note)
+        .await
+        .expect("paused");
     let why = ask(&site, task).await;
     assert_eq!(why.because[0].code, WhyCode::QueuePaused, "{why:?}");
     assert_eq!(why.because.len(), 1, "nothing else holds it: {why:?}");
@@ -103,7 +105,7 @@ async fn a_paused_queue_is_named_with_the_call_that_resumes_it() {
         "its tenant is not told who: {detail}"
     );
     assert_eq!(why.operator_can[0].path, "/api/queues/pay/resume");
-    resume_queue(&site.engine, &queue, by)
+    resume_queue(&site.engine, &queue, kim, note)
         .await
         .expect("resumed");
     let why = ask(&site, task).await;

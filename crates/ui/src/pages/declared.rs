@@ -81,7 +81,8 @@ impl Look {
 
 async fn asked<'a, G: Group>(
     visit: &PageRequest,
-    (it, command): (&Declared, &Command),
+    it: &Declared,
+    command: &Command,
     sent: Option<&'a Fields>,
 ) -> Result<Proposal<'a>, Failed> {
     let [group, what] = command.words;
@@ -185,7 +186,7 @@ pub(crate) fn decision<G: Group>(it: Declared, command: Command) -> (String, Res
 
 async fn page<G: Group>(it: Declared, command: Command, request: HttpRequest) -> Answer {
     let visit = PageRequest::of(&request).await?;
-    let proposal = asked::<G>(&visit, (&it, &command), None).await?;
+    let proposal = asked::<G>(&visit, &it, &command, None).await?;
     Ok(confirm::page(&visit, &proposal, None))
 }
 
@@ -197,6 +198,6 @@ async fn post<G: Group>(
 ) -> Answer {
     let visit = PageRequest::of(&request).await?;
     let fields = forms::read(&visit, payload).await?;
-    let proposal = asked::<G>(&visit, (&it, &command), Some(&fields)).await?;
+    let proposal = asked::<G>(&visit, &it, &command, Some(&fields)).await?;
     confirm::send(&visit, &proposal).await
 }

@@ -153,7 +153,7 @@ fn side(track: &Track, x: i32, y: i32, last: Last) -> Markup {
                 "nothing to undo" => "–".to_owned(),
                 text => lines(text, 11).into_iter().next().unwrap_or_default(),
             };
-            ghost(*look, &short, (x, BOX), y)
+            ghost(*look, &short, x, BOX, y)
         }
     }
 }

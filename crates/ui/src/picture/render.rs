@@ -155,12 +155,12 @@ fn track(track: &Track, column: &Column, y: i32) -> Markup {
     match track {
         Track::Segments(all) => html! { @for it in all { (boxed(it, y)) } },
         Track::Ghost { text, .. } if text.is_empty() => html! {},
-        Track::Ghost { look, text } => ghost(*look, text, (column.x, column.width), y),
+        Track::Ghost { look, text } => ghost(*look, text, column.x, column.width, y),
     }
 }
 
 /// What has not happened.
-pub(super) fn ghost(look: Ghost, text: &str, (x, width): (i32, i32), y: i32) -> Markup {
+pub(super) fn ghost(look: Ghost, text: &str, x: i32, width: i32, y: i32) -> Markup {
     let class = match look {
         Ghost::Ahead => "ahead",
         Ghost::Ready => "ready",

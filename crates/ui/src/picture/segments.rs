@@ -51,7 +51,7 @@ pub(super) fn of(spans: &[Span], step: &StepHistory, now: i64, lane: Lane) -> Ve
     let all: Vec<Segment> = spans
         .iter()
         .enumerate()
-        .map(|(at, span)| segment(span, at + 1 == spans.len(), step, (now, lane)))
+        .map(|(at, span)| segment(span, at + 1 == spans.len(), step, now, lane))
         .collect();
     if all.len() <= MOST {
         return all;
@@ -84,7 +84,7 @@ pub(super) fn placed(mut segments: Vec<Segment>, from: i32) -> Vec<Segment> {
     segments
 }
 
-fn segment(span: &Span, is_last: bool, step: &StepHistory, (now, lane): (i64, Lane)) -> Segment {
+fn segment(span: &Span, is_last: bool, step: &StepHistory, now: i64, lane: Lane) -> Segment {
     let took = span.took(now);
     let look = look(span, lane);
     let shown = duration(took);

@@ -33,7 +33,7 @@ pub(in super::super) fn find(
             after,
         } => {
             let before = now - micros(*unclaimed_for);
-            claimable(connection, (queues, known), (before, now, *after), limit)?
+            claimable(connection, queues, known, before, now, *after, limit)?
         }
         Find::Lost(which) => lost(connection, which, now, limit)?,
         Find::Unclaimed(which) => {
@@ -79,8 +79,11 @@ fn to_sweep(connection: &mut SqliteConnection, now: i64, limit: u32) -> QueryRes
 // and sort the whole backlog for every poll.
 fn claimable(
     connection: &mut SqliteConnection,
-    (queues, of): (&[QueueName], &[KnownType]),
-    (before, now, after): (i64, i64, Option<(DbTime, TaskId)>),
+    queues: &[QueueName],
+    of: &[KnownType],
+    before: i64,
+    now: i64,
+    after: Option<(DbTime, TaskId)>,
     limit: u32,
 ) -> QueryResult<Vec<HeadRow>> {
     let of = known(of);
@@ -89,8 +92,8 @@ fn claimable(
     });
     let mut lines = Vec::new();
     for queue in queues {
-        lines.extend(unclaimed(connection, queue, (&of, &after), before, limit)?);
-        lines.extend(due(connection, queue, (&of, &after), now, limit)?);
+        lines.extend(unclaimed(connection, queue, &of, &after, before, limit)?);
+        lines.extend(due(connection, queue, &of, &after, now, limit)?);
     }
     lines.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
     Ok(lines)
@@ -102,7 +105,8 @@ fn claimable(
 fn unclaimed(
     connection: &mut SqliteConnection,
     queue: &QueueName,
-    (known, (after, id)): (&str, &(i64, String)),
+    known: &str,
+    (after, id): &(i64, String),
     before: i64,
     limit: u32,
 ) -> QueryResult<Vec<HeadRow>> {
@@ -126,7 +130,8 @@ fn unclaimed(
 fn due(
     connection: &mut SqliteConnection,
     queue: &QueueName,
-    (known, (after, id)): (&str, &(i64, String)),
+    known: &str,
+    (after, id): &(i64, String),
     now: i64,
     limit: u32,
 ) -> QueryResult<Vec<HeadRow>> {

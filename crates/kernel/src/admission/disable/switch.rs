@@ -374,8 +374,8 @@ async fn switch(
     if engine.registry.newest(name).is_none() {
         return Err(SettingError::Unknown(SettingOf::TaskType));
     }
-    let of_type = (SettingOf::TaskType.kind(), &Tenant::default(), &[name][..]);
-    let switched = edit(&engine.ports.store, of_type, |read| {
+    let (kind, tenant, names) = (SettingOf::TaskType.kind(), Tenant::default(), &[name]);
+    let switched = edit(&engine.ports.store, kind, &tenant, names, |read| {
         let mut row = read.rows.into_iter().next().map_or_else(
             || TypeRow {
                 name: name.to_owned(),

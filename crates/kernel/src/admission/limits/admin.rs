@@ -273,8 +273,7 @@ pub fn set_limit<'a>(
         };
         let body = write_document(KIND, &set).map_err(SettingError::Store)?;
         let details = json!({"note": new.note, "at_once": new.at_once, "rate": new.rate});
-        let set =
-            of_limit(engine, name).write(engine, Some(body), ("limit_set", new.actor, details));
+        let set = of_limit(engine, name).write(engine, Some(body), "limit_set", new.actor, details);
         Ok(set.await.map(drop)?)
     })
 }
@@ -290,8 +289,9 @@ pub fn reset_limit<'a>(
     note: &'a str,
 ) -> BoxFuture<'a, Result<bool, LimitError>> {
     Box::pin(async move {
-        let entry = ("limit_reset", actor, json!({"note": note}));
-        Ok(of_limit(engine, name).write(engine, None, entry).await?)
+        let details = json!({"note": note});
+        let reset = of_limit(engine, name).write(engine, None, "limit_reset", actor, details);
+        Ok(reset.await?)
     })
 }
 

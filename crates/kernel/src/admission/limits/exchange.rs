@@ -175,8 +175,8 @@ async fn exchange(engine: &Engine, key: &LimitKey) -> Result<(), StoreError> {
         let Some((need, values)) = engine.limits.begin_exchange(key) else {
             return Ok(());
         };
-        let (grant, has_changed) = state.exchange(&engine.id, need, values, (now, lease));
-        if has_changed && !write(engine, key, &state, (rev, now)).await? {
+        let (grant, has_changed) = state.exchange(&engine.id, need, values, now, lease);
+        if has_changed && !write(engine, key, &state, rev, now).await? {
             continue;
         }
         engine.limits.end_exchange(
@@ -217,7 +217,8 @@ async fn write(
     engine: &Engine,
     key: &LimitKey,
     state: &LimitState,
-    (rev, now): (Rev, DbTime),
+    rev: Rev,
+    now: DbTime,
 ) -> Result<bool, StoreError> {
     // Due: to be deleted, unless it is used.
     let unused_at = now.later(engine.settings.lease + UNUSED_FOR);

@@ -40,7 +40,8 @@ impl LimitFound {
 /// Reads it.
 pub(crate) async fn limit_found(
     engine: &Engine,
-    (limit, task): (&Limit, &TaskRow),
+    limit: &Limit,
+    task: &TaskRow,
 ) -> Result<LimitFound, StoreError> {
     let key = LimitKey::of(limit, task);
     let set = admin::setting_of(engine, limit.name).await?;

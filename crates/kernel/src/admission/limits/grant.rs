@@ -95,7 +95,8 @@ impl LimitState {
         process: &str,
         need: Need,
         values: LimitValues,
-        (now, lease): (DbTime, Duration),
+        now: DbTime,
+        lease: Duration,
     ) -> (Grant, bool) {
         let before = self.clone();
         self.holders.retain(|_, holder| holder.until > now);
@@ -134,7 +135,7 @@ impl LimitState {
         }
         let lacking = could_start.saturating_sub(need.starts);
         let starts = self.starts(lacking, values.rate, now);
-        self.hold(process, (held, wanted), values, (now, lease));
+        self.hold(process, held, wanted, values, now, lease);
         let grant = Grant {
             held,
             share,
@@ -156,9 +157,11 @@ impl LimitState {
     fn hold(
         &mut self,
         process: &str,
-        (held, wanted): (u32, u32),
+        held: u32,
+        wanted: u32,
         values: LimitValues,
-        (now, lease): (DbTime, Duration),
+        now: DbTime,
+        lease: Duration,
     ) {
         if wanted == 0 || values.at_once.is_none() {
             self.holders.remove(process);
@@ -253,34 +256,34 @@ mod tests {
     #[test]
     fn no_more_permits_are_held_than_there_are() {
         let mut state = LimitState::default();
-        let (a, _) = state.exchange("a", need(0, 7), at_once(10), (NOW, LEASE));
-        let (b, _) = state.exchange("b", need(0, 7), at_once(10), (NOW, LEASE));
+        let (a, _) = state.exchange("a", need(0, 7), at_once(10), NOW, LEASE);
+        let (b, _) = state.exchange("b", need(0, 7), at_once(10), NOW, LEASE);
         assert_eq!((a.held, b.held), (7, 3));
-        let (c, _) = state.exchange("c", need(0, 7), at_once(10), (NOW, LEASE));
+        let (c, _) = state.exchange("c", need(0, 7), at_once(10), NOW, LEASE);
         assert_eq!(c.held, 0);
     }
 
     #[test]
     fn what_a_process_held_is_free_a_lease_after_it_was_last_seen() {
         let mut state = LimitState::default();
-        state.exchange("gone", need(0, 10), at_once(10), (NOW, LEASE));
+        state.exchange("gone", need(0, 10), at_once(10), NOW, LEASE);
         let before = NOW.later(LEASE - Duration::from_micros(1));
-        let (b, _) = state.exchange("b", need(0, 1), at_once(10), (before, LEASE));
+        let (b, _) = state.exchange("b", need(0, 1), at_once(10), before, LEASE);
         assert_eq!(b.held, 0);
-        let (b, _) = state.exchange("b", need(0, 1), at_once(10), (NOW.later(LEASE), LEASE));
+        let (b, _) = state.exchange("b", need(0, 1), at_once(10), NOW.later(LEASE), LEASE);
         assert_eq!(b.held, 1);
     }
 
     #[test]
     fn a_process_keeps_what_it_uses_and_gives_back_the_rest_where_others_wait() {
         let mut state = LimitState::default();
-        state.exchange("a", need(0, 20), at_once(10), (NOW, LEASE));
-        state.exchange("b", need(0, 20), at_once(10), (NOW, LEASE));
-        let (a, _) = state.exchange("a", need(10, 10), at_once(10), (NOW, LEASE));
+        state.exchange("a", need(0, 20), at_once(10), NOW, LEASE);
+        state.exchange("b", need(0, 20), at_once(10), NOW, LEASE);
+        let (a, _) = state.exchange("a", need(10, 10), at_once(10), NOW, LEASE);
         assert_eq!((a.held, a.share), (10, Some(5)));
-        let (a, _) = state.exchange("a", need(4, 10), at_once(10), (NOW, LEASE));
+        let (a, _) = state.exchange("a", need(4, 10), at_once(10), NOW, LEASE);
         assert_eq!(a.held, 5);
-        let (b, _) = state.exchange("b", need(0, 20), at_once(10), (NOW, LEASE));
+        let (b, _) = state.exchange("b", need(0, 20), at_once(10), NOW, LEASE);
         assert_eq!(b.held, 5);
     }
 
@@ -288,10 +291,10 @@ mod tests {
     fn a_clock_that_was_set_back_prolongs_no_permit_beyond_a_lease() {
         let mut state = LimitState::default();
         let ahead = NOW.later(Duration::from_secs(3_600));
-        state.exchange("gone", need(0, 10), at_once(10), (ahead, LEASE));
-        let (b, _) = state.exchange("b", need(0, 1), at_once(10), (NOW, LEASE));
+        state.exchange("gone", need(0, 10), at_once(10), ahead, LEASE);
+        let (b, _) = state.exchange("b", need(0, 1), at_once(10), NOW, LEASE);
         assert_eq!(b.held, 0);
-        let (b, _) = state.exchange("b", need(0, 1), at_once(10), (NOW.later(LEASE), LEASE));
+        let (b, _) = state.exchange("b", need(0, 1), at_once(10), NOW.later(LEASE), LEASE);
         assert_eq!(b.held, 1);
     }
 
@@ -313,7 +316,7 @@ mod tests {
             for look in (0..seconds * 1_000_000).step_by(799) {
                 let now = NOW.later(Duration::from_micros(look));
                 for need in [need(0, 1), need(0, 1)] {
-                    let (grant, _) = state.exchange("a", need, values, (now, LEASE));
+                    let (grant, _) = state.exchange("a", need, values, now, LEASE);
                     given.extend(grant.starts);
                 }
             }
@@ -336,7 +339,7 @@ mod tests {
             }),
         };
         let mut state = LimitState::default();
-        let (first, _) = state.exchange("a", need(0, 1), day, (NOW, LEASE));
+        let (first, _) = state.exchange("a", need(0, 1), day, NOW, LEASE);
         assert_eq!(first.starts, [NOW]);
         let unused = Some(Unused {
             from: NOW,
@@ -347,50 +350,48 @@ mod tests {
             ..need(0, 1)
         };
         let later = NOW.later(Duration::from_secs(1));
-        let (second, _) = state.exchange("a", again, day, (later, LEASE));
+        let (second, _) = state.exchange("a", again, day, later, LEASE);
         assert_eq!(second.starts, [later.later(AHEAD)]);
         // What it says of the first one holds no more.
-        let (third, _) = state.exchange("a", again, day, (later, LEASE));
+        let (third, _) = state.exchange("a", again, day, later, LEASE);
         assert!(third.starts.is_empty());
-        let (other, _) = state.exchange("b", need(0, 1), day, (later, LEASE));
+        let (other, _) = state.exchange("b", need(0, 1), day, later, LEASE);
         assert!(other.starts.is_empty());
     }
 
     #[test]
     fn a_process_that_needs_nothing_leaves_the_record() {
         let mut state = LimitState::default();
-        state.exchange("a", need(0, 1), at_once(1), (NOW, LEASE));
-        let (_, changed) = state.exchange("a", need(0, 0), at_once(1), (NOW, LEASE));
+        state.exchange("a", need(0, 1), at_once(1), NOW, LEASE);
+        let (_, changed) = state.exchange("a", need(0, 0), at_once(1), NOW, LEASE);
         assert!(changed && state.holders.is_empty());
     }
 
     #[test]
     fn a_look_that_changes_nothing_is_not_written_before_half_of_the_lease() {
         let mut state = LimitState::default();
-        state.exchange("a", need(0, 1), at_once(1), (NOW, LEASE));
-        let (_, changed) =
-            state.exchange("a", need(1, 0), at_once(1), (NOW.later(LEASE / 3), LEASE));
+        state.exchange("a", need(0, 1), at_once(1), NOW, LEASE);
+        let (_, changed) = state.exchange("a", need(1, 0), at_once(1), NOW.later(LEASE / 3), LEASE);
         assert!(!changed);
-        let (_, changed) =
-            state.exchange("a", need(1, 0), at_once(1), (NOW.later(LEASE / 2), LEASE));
+        let (_, changed) = state.exchange("a", need(1, 0), at_once(1), NOW.later(LEASE / 2), LEASE);
         assert!(changed);
     }
 
     #[test]
     fn a_lower_limit_takes_no_permit_that_is_in_use() {
         let mut state = LimitState::default();
-        state.exchange("a", need(0, 10), at_once(10), (NOW, LEASE));
-        let (a, _) = state.exchange("a", need(10, 0), at_once(2), (NOW, LEASE));
+        state.exchange("a", need(0, 10), at_once(10), NOW, LEASE);
+        let (a, _) = state.exchange("a", need(10, 0), at_once(2), NOW, LEASE);
         assert_eq!(a.held, 10);
-        let (b, _) = state.exchange("b", need(0, 1), at_once(2), (NOW, LEASE));
+        let (b, _) = state.exchange("b", need(0, 1), at_once(2), NOW, LEASE);
         assert_eq!(b.held, 0);
     }
 
     #[test]
     fn starts_are_evenly_spaced_and_given_out_once() {
         let mut state = LimitState::default();
-        let (a, _) = state.exchange("a", need(0, 3), rate(50), (NOW, LEASE));
-        let (b, _) = state.exchange("b", need(0, 2), rate(50), (NOW, LEASE));
+        let (a, _) = state.exchange("a", need(0, 3), rate(50), NOW, LEASE);
+        let (b, _) = state.exchange("b", need(0, 2), rate(50), NOW, LEASE);
         let at = |n: u32| NOW.later(Duration::from_millis(20) * n);
         assert_eq!(a.starts, [at(0), at(1), at(2)]);
         assert_eq!(b.starts, [at(3), at(4)]);
@@ -404,23 +405,23 @@ mod tests {
             starts: 1,
             ..need(0, 2)
         };
-        let (a, _) = state.exchange("a", need, rate(50), (NOW, LEASE));
+        let (a, _) = state.exchange("a", need, rate(50), NOW, LEASE);
         assert_eq!(a.starts.len(), 4);
         let both = LimitValues {
             at_once: Some(2),
             ..rate(50)
         };
-        let (b, _) = state.exchange("b", Need { starts: 0, ..need }, both, (NOW, LEASE));
+        let (b, _) = state.exchange("b", Need { starts: 0, ..need }, both, NOW, LEASE);
         assert_eq!((b.held, b.starts.len()), (2, 2));
     }
 
     #[test]
     fn starts_are_not_given_out_far_ahead_nor_saved_up() {
         let mut state = LimitState::default();
-        let (a, _) = state.exchange("a", need(0, 1000), rate(50), (NOW, LEASE));
+        let (a, _) = state.exchange("a", need(0, 1000), rate(50), NOW, LEASE);
         assert_eq!(a.starts.len(), 11);
         let later = NOW.later(Duration::from_secs(60));
-        let (a, _) = state.exchange("a", need(0, 1000), rate(50), (later, LEASE));
+        let (a, _) = state.exchange("a", need(0, 1000), rate(50), later, LEASE);
         assert_eq!((a.starts.len(), a.starts[0]), (11, later));
     }
 
@@ -434,10 +435,10 @@ mod tests {
                 per: Duration::from_secs(24 * 3600),
             }),
         };
-        let (a, _) = state.exchange("a", need(0, 1), daily, (NOW, LEASE));
+        let (a, _) = state.exchange("a", need(0, 1), daily, NOW, LEASE);
         assert_eq!(a.starts, [NOW]);
-        state.exchange("b", need(0, 1), at_once(1), (NOW, LEASE));
-        let (a, _) = state.exchange("a", need(0, 1), daily, (NOW, LEASE));
+        state.exchange("b", need(0, 1), at_once(1), NOW, LEASE);
+        let (a, _) = state.exchange("a", need(0, 1), daily, NOW, LEASE);
         assert!(a.starts.is_empty(), "{a:?}");
     }
 
@@ -451,8 +452,8 @@ mod tests {
                 per: Duration::from_secs(3600),
             }),
         };
-        state.exchange("a", need(0, 1), hourly, (NOW, LEASE));
-        let (a, _) = state.exchange("a", need(0, 1), rate(50), (NOW, LEASE));
+        state.exchange("a", need(0, 1), hourly, NOW, LEASE);
+        let (a, _) = state.exchange("a", need(0, 1), rate(50), NOW, LEASE);
         assert!(
             a.next_start
                 .is_some_and(|next| next.after(NOW) <= Duration::from_secs(1))

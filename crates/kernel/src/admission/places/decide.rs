@@ -67,7 +67,7 @@ pub(super) fn decide(
         .find(|row| row.task == task.1)
         .map_or(task, place);
     match allowed.debounce {
-        Some(debounce) => debounced(rows, task, (allowed, debounce), now),
+        Some(debounce) => debounced(rows, task, allowed, debounce, now),
         None => counted(rows, task, allowed),
     }
 }
@@ -83,7 +83,8 @@ fn counted(rows: &[PlaceRow], task: (DbTime, TaskId), allowed: Allowed) -> Decid
 fn debounced(
     rows: &[PlaceRow],
     task: (DbTime, TaskId),
-    (allowed, debounce): (Allowed, Duration),
+    allowed: Allowed,
+    debounce: Duration,
     now: DbTime,
 ) -> Decided {
     let (held, others): (Vec<_>, Vec<_>) = rows

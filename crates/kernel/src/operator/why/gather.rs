@@ -130,7 +130,7 @@ async fn held_back(engine: &Engine, record: &TaskRecord, around: &mut Surroundin
         if around.limit.is_none()
             && let Some(limit) = step.limit
         {
-            let found = limit_found(engine, (&limit, &record.task)).await;
+            let found = limit_found(engine, &limit, &record.task).await;
             around.limit = read("a limit", record, found).map(|found| (name.clone(), found));
         }
         if around.breaker.is_none()

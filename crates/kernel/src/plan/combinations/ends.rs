@@ -116,7 +116,8 @@ impl Run<'_> {
     fn new_output(&mut self, at: usize) -> serde_json::Value {
         self.outputs += 1;
         output(
-            (self.record.task.id, self.decl.steps[at].name),
+            self.record.task.id,
+            self.decl.steps[at].name,
             self.outputs,
             self.shape.steps[at].scratch,
         )

@@ -68,7 +68,8 @@ impl<'a> Run<'a> {
             Move::Supply(at) => {
                 self.outputs += 1;
                 let output = output(
-                    (self.record.task.id, self.decl.steps[at].name),
+                    self.record.task.id,
+                    self.decl.steps[at].name,
                     self.outputs,
                     false,
                 );

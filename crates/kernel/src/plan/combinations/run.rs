@@ -257,7 +257,7 @@ impl Run<'_> {
                 Decision::Wait(steps) => {
                     for (at, step) in steps {
                         self.rests_on_condition(at, draft.record());
-                        self.wait_step(draft, facts, (at, step))?;
+                        self.wait_step(draft, facts, at, step)?;
                     }
                 }
                 Decision::ChildrenUndone(at) => {
@@ -290,13 +290,13 @@ impl Run<'_> {
                         self.rests_on_condition(at, draft.record());
                         let first = draft.step(at).started_seq.is_none();
                         draft.start_step(at, Duration::ZERO)?;
-                        starts.push(open(draft, (at, Direction::Forward), first));
+                        starts.push(open(draft, at, Direction::Forward, first));
                     }
                     return Ok(Next::Run(starts));
                 }
                 Decision::Rebuild(at) => {
                     draft.start_rebuild(at, Duration::ZERO)?;
-                    let start = open(draft, (at, Direction::Forward), false);
+                    let start = open(draft, at, Direction::Forward, false);
                     return Ok(Next::Run(vec![Open {
                         rebuilds: true,
                         ..start
@@ -310,7 +310,7 @@ impl Run<'_> {
                         if let Some(Probe::Done(output)) = found {
                             draft.step_mut(at).output = Some(output.clone());
                         }
-                        starts.push(open(draft, (at, Direction::Undo), false));
+                        starts.push(open(draft, at, Direction::Undo, false));
                     }
                     return Ok(Next::Run(starts));
                 }
@@ -397,7 +397,8 @@ impl Run<'_> {
         &mut self,
         draft: &mut Draft,
         facts: &Facts,
-        (at, step): (usize, WaitStep),
+        at: usize,
+        step: WaitStep,
     ) -> Result<(), Broken> {
         let last = self.last_request();
         match step {
@@ -465,7 +466,7 @@ impl Run<'_> {
 }
 
 /// An attempt whose start is in the draft. Its code is given what the rows say then.
-fn open(draft: &Draft, (at, direction): (usize, Direction), first: bool) -> Open {
+fn open(draft: &Draft, at: usize, direction: Direction, first: bool) -> Open {
     Open {
         at,
         direction,

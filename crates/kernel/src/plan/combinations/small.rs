@@ -80,7 +80,7 @@ pub(super) fn new_task(id: u128, request: u64, parent: Option<ParentRef>) -> New
 }
 
 /// An output of its own number, with a scratch file where the step makes one.
-pub(super) fn output((task, step): (TaskId, &str), number: u64, scratch: bool) -> Value {
+pub(super) fn output(task: TaskId, step: &str, number: u64, scratch: bool) -> Value {
     if !scratch {
         return json!(number);
     }

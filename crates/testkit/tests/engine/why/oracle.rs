@@ -340,7 +340,8 @@ impl Case {
     }
 }
 
-const BY: (&str, &str) = ("operator:kim", "a test");
+const KIM: &str = "operator:kim";
+const NOTE: &str = "a test";
 
 /// Reports often, so that `why` goes by what is so.
 const LOST_AFTER: Duration = Duration::from_secs(45);
@@ -393,7 +394,9 @@ impl World {
         if case.has(Gate::LimitClosed) {
             close(&site, &case).await;
         }
-        pause_queue(&site.engine, &queue, BY).await.expect("paused");
+        pause_queue(&site.engine, &queue, KIM, NOTE)
+            .await
+            .expect("paused");
         // Hosts know of it within a second. What those of before have asked for may bring a task yet.
         site.clock.advance("2s");
         site.stop().await;
@@ -418,7 +421,7 @@ impl World {
                 machine: site.engine.settings.machine.clone(),
                 role: "test".to_owned(),
             };
-            pause_workers(&site.engine, &here, BY)
+            pause_workers(&site.engine, &here, KIM, NOTE)
                 .await
                 .expect("paused");
             site.clock.advance("2s");
@@ -432,13 +435,13 @@ impl World {
         if case.has(Gate::Beside) {
             let to = Recount {
                 attempts: 2,
-                actor: BY.0.to_owned(),
-                note: BY.1.to_owned(),
+                actor: KIM.to_owned(),
+                note: NOTE.to_owned(),
             };
             set_recoveries(&site.engine, task, to).await.expect("set");
         }
         if !case.has(Gate::Queue) {
-            resume_queue(&site.engine, &queue, BY)
+            resume_queue(&site.engine, &queue, KIM, NOTE)
                 .await
                 .expect("resumed");
         }
@@ -594,7 +597,7 @@ impl World {
         let done = match (&*can.method, &parts[..]) {
             ("POST", ["queues", queue, "resume"]) => {
                 let queue = QueueName((*queue).to_owned());
-                resume_queue(engine, &queue, BY)
+                resume_queue(engine, &queue, KIM, NOTE)
                     .await
                     .map(drop)
                     .map_err(|error| error.to_string())
@@ -604,15 +607,15 @@ impl World {
                     machine: (*machine).to_owned(),
                     role: body["role"].as_str().expect("a role").to_owned(),
                 };
-                resume_workers(engine, &of, BY)
+                resume_workers(engine, &of, KIM, NOTE)
                     .await
                     .map(drop)
                     .map_err(|error| error.to_string())
             }
             ("POST", ["breakers", name, "close"]) => {
                 let by = BreakerDecision {
-                    actor: BY.0,
-                    note: BY.1,
+                    actor: KIM,
+                    note: NOTE,
                 };
                 close_breaker(engine, name, by)
                     .await
@@ -624,23 +627,23 @@ impl World {
                 let new = NewLimit {
                     at_once,
                     rate: None,
-                    actor: BY.0,
-                    note: BY.1,
+                    actor: KIM,
+                    note: NOTE,
                 };
                 set_limit(engine, name, new)
                     .await
                     .map(drop)
                     .map_err(|error| error.to_string())
             }
-            ("POST", ["limits", name, "reset"]) => reset_limit(engine, name, BY.0, BY.1)
+            ("POST", ["limits", name, "reset"]) => reset_limit(engine, name, KIM, NOTE)
                 .await
                 .map(drop)
                 .map_err(|error| error.to_string()),
             ("POST", ["tasks", task, "recoveries"]) => {
                 let to = Recount {
                     attempts: body["recovery_attempts"].as_u64().expect("a count") as u32,
-                    actor: BY.0.to_owned(),
-                    note: BY.1.to_owned(),
+                    actor: KIM.to_owned(),
+                    note: NOTE.to_owned(),
                 };
                 set_recoveries(engine, id(task), to)
                     .await
@@ -651,8 +654,8 @@ impl World {
                 let retrial = Retrial {
                     direction: None,
                     edit: None,
-                    actor: BY.0.to_owned(),
-                    note: BY.1.to_owned(),
+                    actor: KIM.to_owned(),
+                    note: NOTE.to_owned(),
                     bulk: None,
                 };
                 retry(engine, id(task), retrial)
@@ -661,12 +664,12 @@ impl World {
                     .map_err(|error| error.to_string())
             }
             ("POST", ["tasks", task, "signals", step]) => {
-                signal(engine, id(task), step, Value::Bool(true), BY.0)
+                signal(engine, id(task), step, Value::Bool(true), KIM)
                     .await
                     .map(drop)
                     .map_err(|error| error.to_string())
             }
-            ("DELETE", ["tasks", task]) => cancel(engine, id(task), BY.0)
+            ("DELETE", ["tasks", task]) => cancel(engine, id(task), KIM)
                 .await
                 .map(drop)
                 .map_err(|error| error.to_string()),
@@ -748,8 +751,8 @@ async fn close(site: &Site, case: &Case) {
     let closed = NewLimit {
         at_once: None,
         rate: Some(day),
-        actor: BY.0,
-        note: BY.1,
+        actor: KIM,
+        note: NOTE,
     };
     set_limit(&site.engine, BANK.name, closed)
         .await
