@@ -221,6 +221,29 @@ async fn time_never_runs_backwards_in_one_process_another_or_a_later_one() {
     }
 }
 
+/// The file rests meanwhile: nothing is written from which the new process could count.
+#[tokio::test]
+async fn a_lease_of_a_process_that_starts_after_the_clock_was_set_back_is_whole_for_one_that_ran_before()
+ {
+    let (folder, clock) = (
+        tempfile::tempdir().expect("a folder"),
+        Arc::new(Settable::default()),
+    );
+    let reconciler = started(folder.path(), &clock).await.store;
+    let before = leased_for(&reconciler, MINUTE).await;
+    clock.set(-HOUR);
+    clock.pass(40);
+    let worker = started(folder.path(), &clock).await.store;
+    let held = leased_for(&worker, MINUTE).await;
+    let seen = load(&reconciler, held.task.id).await;
+    let until = seen.task.lease_expires_at.expect("a lease");
+    let left = until.after(seen.now);
+    assert!(left > MINUTE - Duration::from_secs(10), "{left:?} are left");
+    clock.pass(30);
+    assert!(!lost(&reconciler, &held).await, "its holder is not late");
+    assert!(lost(&worker, &before).await, "70 s are over for the other");
+}
+
 #[tokio::test]
 async fn a_clock_that_is_set_forward_takes_no_lease_away() {
     let (folder, clock) = (
