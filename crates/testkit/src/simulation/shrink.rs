@@ -17,6 +17,9 @@ const NEIGHBOURS: u64 = 60;
 /// Lines of the story: the last ones matter.
 const MOST_LINES: usize = 80;
 
+/// Of a task's id as it is written.
+const TASK_LETTERS: usize = 36;
+
 /// The number of the invariant, or its word. Of a whole history, the task stands before it.
 fn kind(broken: &str) -> &str {
     let mut parts = broken.splitn(3, ": ");
@@ -54,14 +57,34 @@ pub(super) fn story(outcome: &Outcome, setup: &dyn Fn(&mut Setup)) -> String {
         let _ = writeln!(story, "  {} {id}: {trouble:?} at {place}", Seconds(*at));
     }
     let _ = writeln!(story, "{}", outcome.options);
-    let left_out = told.lines.len().saturating_sub(MOST_LINES);
+    let lines = of_what_broke(&told.broken, &told.lines);
+    let left_out = told.lines.len() - lines.len();
     if left_out > 0 {
-        let _ = writeln!(story, "({left_out} earlier events are left out)");
+        let _ = writeln!(
+            story,
+            "({left_out} earlier events and those of other tasks are left out)"
+        );
     }
-    for line in told.lines.iter().skip(left_out) {
+    for line in lines {
         let _ = writeln!(story, "  {line}");
     }
     story
+}
+
+/// The last lines: of a longer story, those of the tasks that are named in what broke, and the faults.
+fn of_what_broke<'a>(broken: &[String], lines: &'a [String]) -> Vec<&'a String> {
+    let mut kept: Vec<_> = lines.iter().collect();
+    let words = broken
+        .iter()
+        .flat_map(|it| it.split(|letter: char| !letter.is_ascii_hexdigit() && letter != '-'));
+    let tasks: Vec<_> = words.filter(|word| word.len() == TASK_LETTERS).collect();
+    if kept.len() > MOST_LINES && !tasks.is_empty() {
+        kept.retain(|line| {
+            line.ends_with("(fault)") || tasks.iter().any(|task| line.contains(task))
+        });
+    }
+    let left_out = kept.len().saturating_sub(MOST_LINES);
+    kept.split_off(left_out)
 }
 
 /// The seed and the smallest part of it that break the same, as far as they are found in time; and how many runs that took.
@@ -163,4 +186,30 @@ fn smallest(outcome: &Outcome, setup: &dyn Fn(&mut Setup)) -> (u64, Part, u32) {
         }
     }
     (seed, best, runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MOST_LINES, of_what_broke};
+
+    #[test]
+    fn of_a_longer_story_those_lines_are_kept_that_are_of_the_task_which_broke() {
+        let (task, other) = (
+            "019b76da-e468-76a5-a537-d2776998d702",
+            "019b76da-bcd3-7767-b959-0ecaf2d1b582",
+        );
+        let deleted = format!("20.0 s reconciler deletes t/default/{task}/ (1)");
+        let fault = "21.0 s world the database answers no process  (fault)".to_owned();
+        let mut lines = vec![deleted.clone(), fault.clone()];
+        lines.extend((0..MOST_LINES).map(|at| format!("{at} s worker 1 writes {other}")));
+        let broken = [format!("11: task {task}: object missing")];
+        assert_eq!(of_what_broke(&broken, &lines), [&deleted, &fault]);
+        // What names no task, and a story that is short, is shown with its last lines.
+        let last = of_what_broke(&["deadlock".to_owned()], &lines);
+        assert_eq!(
+            (last.len(), last.last()),
+            (MOST_LINES, lines.last().as_ref())
+        );
+        assert_eq!(of_what_broke(&broken, &lines[..3]).len(), 3);
+    }
 }
