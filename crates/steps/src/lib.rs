@@ -41,6 +41,8 @@ pub mod times;
 pub mod traces;
 pub mod verified;
 pub mod waits;
+#[cfg(feature = "zip")]
+mod zip;
 
 /// What a declaration of a task type needs, in one import.
 pub mod prelude {

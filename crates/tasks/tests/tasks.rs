@@ -146,7 +146,7 @@ fn the_declaration_of_create_zip_from_files_has_under_60_lines_in_all() {
 #[test]
 fn the_zip_task_is_written_in_75_lines() {
     let source = include_str!("../src/create_zip_from_files.rs");
-    let (code, _) = source.split_once("#[cfg(test)]").expect("its tests");
+    let code = source.split("#[cfg(test)]").next().unwrap_or_default();
     let is_code = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with("//");
     let lines = code.lines().filter(is_code).count();
     assert!(lines <= 75, "{lines}");

@@ -27,6 +27,8 @@ enum Then {
     ReadOn,
     /// It writes on, likewise.
     WriteOn,
+    /// It makes an archive of its file again and again, in place of its own.
+    ZipOn,
     Fail,
     Panic,
 }
@@ -89,10 +91,13 @@ impl Copies {
         let copied = ctx.blocking(move |on| {
             let work = || {
                 on.expect(source.size_bytes);
+                if then == Then::ZipOn {
+                    return on.zip(draft, &StoredFiles(vec![source; 50_000]));
+                }
                 let mut copy = on.writer(draft)?;
                 io::copy(&mut on.reader(&source)?, &mut copy).transient("copying")?;
                 match then {
-                    Then::Finish => {}
+                    Then::Finish | Then::ZipOn => {}
                     Then::ReadOn => loop {
                         io::copy(&mut on.reader(&source)?, &mut io::sink())
                             .transient("reading on")?;
@@ -187,9 +192,9 @@ async fn what_a_section_reads_is_its_steps_progress() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_stops_a_section_that_reads_and_one_that_writes() {
+async fn a_cancel_stops_a_section_that_reads_one_that_writes_and_one_that_zips() {
     let mut site = start(LIMIT).await;
-    for then in [Then::ReadOn, Then::WriteOn] {
+    for then in [Then::ReadOn, Then::WriteOn, Then::ZipOn] {
         let task = submit(&site, then).await;
         eventually("the section has begun", || async { seen(task) }).await;
         let answer = client::cancel(&site.engine, task, "client").await;
