@@ -77,6 +77,9 @@ pub enum LabelError {
          that change the direction of text"
     )]
     Value(String),
+    /// There is a name alone, where a pair is expected.
+    #[error("the label `{}` has no value: expected name=value", short(.0))]
+    NoValue(String),
     /// The same name once more.
     #[error("the label `{0}` stands twice; expected each name once")]
     Twice(String),
@@ -99,6 +102,7 @@ impl LabelError {
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::Name(name)
+            | Self::NoValue(name)
             | Self::Value(name)
             | Self::Twice(name)
             | Self::Declared(name)
@@ -165,6 +169,20 @@ impl Labels {
         }
         self.0.insert(name.to_owned(), value.to_owned());
         Ok(())
+    }
+
+    /// Labels that tasks are looked for by, each as `order=4711`.
+    ///
+    /// # Errors
+    /// [`LabelError`], as [`add`](Self::add).
+    pub fn of_pairs<'a>(pairs: impl IntoIterator<Item = &'a str>) -> Result<Self, LabelError> {
+        let mut labels = Self::new();
+        for pair in pairs {
+            let none = || LabelError::NoValue(pair.to_owned());
+            let (name, value) = pair.split_once('=').ok_or_else(none)?;
+            labels.look_for(name, value)?;
+        }
+        Ok(labels)
     }
 
     fn check(&self, name: &str, value: &str) -> Result<(), LabelError> {

@@ -46,17 +46,8 @@ pub(crate) fn page<R, T>(
 /// # Errors
 /// Where one is no label.
 pub fn labels_of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Labels, Refused> {
-    let mut labels = Labels::new();
-    for text in texts {
-        let (name, value) = text.split_once('=').ok_or_else(|| {
-            let detail = "a label is looked for by its name and value: send `label=name=value`";
-            Refused::new(ProblemCode::InvalidLabel, detail).at("label")
-        })?;
-        labels.look_for(name, value).map_err(|error| {
-            Refused::new(ProblemCode::InvalidLabel, error.to_string()).at("label")
-        })?;
-    }
-    Ok(labels)
+    Labels::of_pairs(texts)
+        .map_err(|error| Refused::new(ProblemCode::InvalidLabel, error.to_string()).at("label"))
 }
 
 /// A class and a text as they came.

@@ -57,7 +57,7 @@ impl Equivalents {
         }
     }
 
-    pub(crate) fn body(mut self, body: Value) -> Self {
+    fn body(mut self, body: Value) -> Self {
         self.body = Some(Body::Json(body));
         self
     }

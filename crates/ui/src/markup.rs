@@ -192,6 +192,14 @@ pub(crate) fn table(label: &str, head: &[&str], rows: &[Markup]) -> Markup {
     }
 }
 
+/// The same, or a text where it has no row.
+pub(crate) fn list(label: &str, head: &[&str], rows: &[Markup], none: &str) -> Markup {
+    match rows {
+        [] => empty(none),
+        rows => table(label, head, rows),
+    }
+}
+
 /// What stands where a list is empty.
 pub(crate) fn empty(text: &str) -> Markup {
     html! { p.empty { (text) } }

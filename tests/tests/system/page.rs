@@ -200,7 +200,7 @@ async fn a_queue_is_paused_by_keyboard_alone() {
         "document.title.startsWith('Queues')",
     )
     .await;
-    shop.tab_to(&tab, "pause lamps").await;
+    shop.tab_to(&tab, "Pause lamps").await;
     tab.press("Enter").await;
     tab.until(
         "the preview is there",

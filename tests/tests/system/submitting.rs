@@ -187,13 +187,20 @@ async fn what_the_api_refuses_and_what_fails_ends_with_one() {
     tasks(&place, &served.api, &["list", "--status", "FAILED"])
         .assert_code(2)
         .assert_says("compensation_failed");
-    let mut bulk = counterstep();
-    bulk.args(["bulk", "--url", served.api.url(), "run-again"]);
-    bulk.args(["--all", "--note", "x"]);
-    to_its_end(place.path(), bulk)
-        .assert_code(2)
-        .assert_says("--status")
+    let again = |arguments: &[&str]| {
+        let mut bulk = counterstep();
+        bulk.args(["bulk", "--url", served.api.url(), "run-again"]);
+        bulk.args(["--all", "--note", "x"]).args(arguments);
+        to_its_end(place.path(), bulk)
+    };
+    again(&[]).assert_code(2).assert_says("--status");
+    again(&["--status", "running"])
+        .assert_code(1)
         .assert_says("completed, failed, cancelled, resolved");
+    let all = again(&["--status", "failed", "--preview"]);
+    let none = "0 tasks; nothing was changed
+";
+    assert!(all.assert_code(0).stdout.starts_with(none), "{all:#?}");
 
     let request = place.path().join("request");
     for (text, says) in [

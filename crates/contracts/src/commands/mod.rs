@@ -9,7 +9,7 @@ pub use encoding::{in_shell, quoted, segment};
 
 use crate::limit::Rate;
 use crate::operation::command::{Flag, Takes};
-use crate::operation::{ALL, About, BY_HAND};
+use crate::operation::{ALL, About, BY_HAND, Preset};
 use crate::operator::OperatorMove;
 use encoding::plain;
 use serde_json::Value;
@@ -38,7 +38,7 @@ impl Flag {
         let one = |text: String| Some(vec![Some(text)]);
         match self.takes {
             Takes::Number | Takes::Rate if value.is_null() => Some(Vec::new()),
-            Takes::Text => one(value.as_str()?.to_owned()),
+            Takes::Text | Takes::Id(_) => one(value.as_str()?.to_owned()),
             Takes::Word => one(value.as_str()?.replace('_', "-")),
             Takes::Json => one(value.to_string()),
             Takes::Number => one(value.as_u64()?.to_string()),
@@ -48,6 +48,24 @@ impl Flag {
             Takes::File | Takes::JsonOrFile => None,
             Takes::Itself(text) => (value == text).then(|| vec![None]),
             Takes::Fields => Some(set_fields(value)?.into_iter().map(Some).collect()),
+            Takes::Filter => {
+                let all = value
+                    .as_array()
+                    .map_or(std::slice::from_ref(value), |it| it);
+                all.iter()
+                    .map(|it| Some(Some(it.as_str()?.to_owned())))
+                    .collect()
+            }
+            Takes::Labels => {
+                let pair = |(name, value): (&String, &Value)| {
+                    Some(Some(format!("{name}={}", value.as_str()?)))
+                };
+                value.as_object()?.iter().map(pair).collect()
+            }
+            Takes::Empty => Some(match value.as_object()?.is_empty() {
+                true => vec![None],
+                false => Vec::new(),
+            }),
         }
     }
 }
@@ -80,7 +98,11 @@ impl About {
 
     /// The words behind the program's name; `None`: no command expresses this body.
     fn words(&self, can: &OperatorMove) -> Option<Vec<String>> {
-        let command = self.command?;
+        let body = can.body.as_ref();
+        let is_given = |(name, value): &(&str, &str)| body.is_some_and(|it| it[*name] == *value);
+        let fits = |it: &&Preset| it.command.given.iter().all(is_given);
+        let preset = || self.presets.iter().find(fits).map(|it| it.command);
+        let command = self.command.or_else(preset)?;
         let mut words = command.words.map(str::to_owned).to_vec();
         words.extend(self.named(&can.path));
         let is_asked = |field: &str| can.asks.iter().any(|asked| asked == field);
@@ -90,7 +112,8 @@ impl About {
             (Some(flag), body) => add(&mut words, flag, Some(&body.clone()?.to_string())),
         }
         for flag in command.flags {
-            let Some(value) = can.body.as_ref().and_then(|body| body.get(flag.field)) else {
+            let at = format!("/{}", flag.field.replace('.', "/"));
+            let Some(value) = body.and_then(|body| body.pointer(&at)) else {
                 continue;
             };
             if is_asked(flag.field) {

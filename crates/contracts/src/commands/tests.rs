@@ -73,6 +73,28 @@ fn each_call_is_a_command() {
             r#"shop tasks run-again ID --from ship --set amount=12 --set 'to.city="Bonn"' --set 'to.old={}' --set x=null --note why"#,
         ),
         (
+            "startBulkOperation",
+            &[],
+            Some(
+                json!({"action": "resolve", "as": "not_needed", "group": "0123456789abcdef", "note": "why"}),
+            ),
+            "shop dead-letters resolve --as not-needed --group 0123456789abcdef --note why",
+        ),
+        (
+            "startBulkOperation",
+            &[],
+            Some(
+                json!({"action": "cancel", "filter": {"status": ["running", "waiting"], "labels": {"a": "b c"}}, "note": "why"}),
+            ),
+            "shop bulk cancel --status running --status waiting --label 'a=b c' --note why",
+        ),
+        (
+            "startBulkOperation",
+            &[],
+            Some(json!({"action": "redrive", "filter": {}, "note": "why"})),
+            "shop dead-letters redrive --all --note why",
+        ),
+        (
             "resumeQueue",
             &["lamps"],
             Some(json!({"note": "why"})),
@@ -149,6 +171,9 @@ fn what_no_command_expresses_is_the_request_that_it_is() {
         );
         assert_eq!(can.words(), None, "{patch}");
     }
+    // An action of a later version.
+    let of_another_action = of("startBulkOperation", &[], Some(json!({"action": "move"})));
+    assert_eq!(of_another_action.words(), None);
     let of_another_version = OperatorMove {
         method: "PATCH".to_owned(),
         path: format!("/api/tasks/{ID}/new"),

@@ -1,6 +1,6 @@
 //! What is written down of an operation beside its types: a value that constants are built of. Must not know a type.
 
-use super::{Access, Also, Chapter, Command, Flag, GateMove, Link, Verb};
+use super::{Access, Also, Chapter, Command, Flag, GateMove, Link, Preset, Verb};
 use crate::ProblemCode;
 use crate::gate::GateKind;
 use serde_json::Value;
@@ -34,6 +34,8 @@ pub struct About {
     pub links: &'static [Link],
     /// The command that asks for it, where moves or pages show one.
     pub command: Option<Command>,
+    /// Other commands that ask for it, with some of what is sent given.
+    pub presets: &'static [Preset],
     /// What shows before it what it would do or change.
     pub preview: Option<Preview>,
 }
@@ -63,6 +65,7 @@ impl About {
             no_store: false,
             links: &[],
             command: None,
+            presets: &[],
             preview: None,
         }
     }
@@ -171,6 +174,12 @@ impl About {
     pub const fn command_with_body(self, words: [&'static str; 2], flag: &'static str) -> Self {
         let (body, command) = (Some(flag), Command::of(words, &[]));
         self.with(Command { body, ..command })
+    }
+
+    /// Other commands that ask for it, with some of what is sent given.
+    #[must_use]
+    pub(super) const fn presets(self, presets: &'static [Preset]) -> Self {
+        Self { presets, ..self }
     }
 
     /// What people have to know of its command beside the summary.

@@ -1,6 +1,8 @@
 //! Operations on many tasks: starting one, which there are, one of them, and stopping it.
 
-use super::dead_letters::group;
+use super::command::{FROM, Flag, LABEL, NOTE, PATCH, Preset, SINCE, Takes, UNTIL, flag};
+use super::dead_letters::{GROUP_IDS, group};
+use super::decisions::AS;
 use super::examples::{CHANGED, GROUP, MADE, OTHER, TASK};
 use super::shown::{Cell, Shown, Table, View};
 use super::{
@@ -63,6 +65,72 @@ const LINKS: &[Link] = &[
     },
 ];
 
+const OF_GROUP: Flag = flag("group", "--group", Takes::Id(&GROUP_IDS))
+    .is("Of this group, see `dead-letters groups`, or at least 8 characters of the start or the ending of its id")
+    .one_of();
+const ALL: Flag = flag("filter", "--all", Takes::Empty)
+    .is("All tasks to which the action applies")
+    .one_of();
+const OF_TYPE: Flag = flag("filter.type", "--type", Takes::Filter).one_of();
+const STATUS: Flag = flag("filter.status", "--status", Takes::Filter)
+    .is("In this state only; repeated: in one of these")
+    .one_of();
+const LABELS: Flag = LABEL.at("filter.labels").one_of();
+const FIRST: Flag = SINCE.at("filter.since").one_of();
+const LAST: Flag = UNTIL.at("filter.until").one_of();
+const CLASS: Flag = flag("filter.failure_class", "--failure-class", Takes::Filter).one_of();
+const TEXT: Flag = flag("filter.failure_text", "--failure-text", Takes::Filter).one_of();
+const PREVIEW: Flag = flag("preview", "--preview", Takes::Text).is("Count them and change nothing");
+const SETTLED: Flag = AS.is("What has become of them").needed();
+
+const PRESETS: &[Preset] = &[
+    Preset::of(
+        ["dead-letters", "redrive"],
+        "Retry many parked tasks, with their retries anew, from the steps that they have completed",
+        &[("action", "redrive")],
+        &[
+            OF_GROUP, ALL, OF_TYPE, STATUS, LABELS, FIRST, LAST, CLASS, TEXT, PREVIEW, PATCH, NOTE,
+        ],
+    ),
+    Preset::of(
+        ["dead-letters", "resolve"],
+        "Settle many parked tasks by hand: they end as resolved",
+        &[("action", "resolve")],
+        &[
+            SETTLED, OF_GROUP, ALL, OF_TYPE, STATUS, LABELS, FIRST, LAST, CLASS, TEXT, PREVIEW,
+            NOTE,
+        ],
+    ),
+    Preset::of(
+        ["bulk", "cancel"],
+        "Cancel many tasks that have not ended and are not parked: what they have done is undone",
+        &[("action", "cancel")],
+        &[
+            OF_GROUP, ALL, OF_TYPE, STATUS, LABELS, FIRST, LAST, CLASS, TEXT, PREVIEW, NOTE,
+        ],
+    ),
+    Preset::of(
+        ["bulk", "run-again"],
+        "Run many tasks that have ended again, as new tasks; name their states with --status",
+        &[("action", "run-again")],
+        &[
+            OF_GROUP,
+            ALL,
+            OF_TYPE,
+            STATUS.needed(),
+            LABELS,
+            FIRST,
+            LAST,
+            CLASS,
+            TEXT,
+            PREVIEW,
+            FROM,
+            PATCH,
+            NOTE,
+        ],
+    ),
+];
+
 impl Operation for StartBulkOperation {
     type Target = ();
     type Input = BulkRequest;
@@ -79,7 +147,8 @@ impl Operation for StartBulkOperation {
     .answers(202, "Started: API processes execute it")
     .links(LINKS)
     .problems(&[ProblemCode::InvalidLabel, ProblemCode::GroupRenamed])
-    .preview_by("preview");
+    .preview_by("preview")
+    .presets(PRESETS);
     const OTHER: Option<OtherAnswer<BulkAnswer>> = Some(OtherAnswer {
         status: 200,
         answers: "With `preview`: which tasks it would be for; nothing has changed",
@@ -237,8 +306,7 @@ fn shown(view: &BulkView) -> View {
 }
 
 /// What was started, or which tasks it would be for.
-#[must_use]
-pub fn answered(answer: &BulkAnswer) -> View {
+fn answered(answer: &BulkAnswer) -> View {
     match answer {
         BulkAnswer::Started(view) => shown(view),
         BulkAnswer::Preview(found) => would_be_for(found),

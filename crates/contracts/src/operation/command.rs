@@ -1,6 +1,8 @@
 //! The command that asks for an operation, as data: its words, and the flags that have the fields of what is sent. Must not write
 //! a line.
 
+use super::route::Ids;
+use super::shown::ShownFn;
 use crate::gate::GateKind;
 
 /// A command.
@@ -22,6 +24,11 @@ pub struct Command {
     pub gate: Option<(GateMove, GateKind)>,
     /// What `--follow` does: without it, and without `--limit`, the command prints all that there is behind the cursor.
     pub follows: Option<&'static str>,
+    /// Fields of what is sent, with their values where no flag gives another. Where there is one, the command has no field but
+    /// those of its flags, and `actor`.
+    pub given: &'static [(&'static str, &'static str)],
+    /// The list of the answer that it prints alone.
+    pub part: Option<&'static str>,
 }
 
 impl Command {
@@ -35,6 +42,48 @@ impl Command {
             is_of_group: false,
             gate: None,
             follows: None,
+            given: &[],
+            part: None,
+        }
+    }
+}
+
+/// A command of its own that asks for an operation with some of what is sent given.
+#[derive(Debug, Clone, Copy)]
+pub struct Preset {
+    /// What it does, in a line.
+    pub summary: &'static str,
+    /// The command.
+    pub command: Command,
+    /// The answer as people see it, where that is not as of the operation.
+    pub shown: Option<ShownFn>,
+}
+
+impl Preset {
+    pub(super) const fn of(
+        words: [&'static str; 2],
+        summary: &'static str,
+        given: &'static [(&'static str, &'static str)],
+        flags: &'static [Flag],
+    ) -> Self {
+        let command = Command::of(words, flags);
+        Self {
+            summary,
+            command: Command { given, ..command },
+            shown: None,
+        }
+    }
+
+    /// It prints this list of the answer alone.
+    pub(super) const fn shows(self, part: &'static str, shown: ShownFn) -> Self {
+        let part = Some(part);
+        Self {
+            command: Command {
+                part,
+                ..self.command
+            },
+            shown: Some(shown),
+            ..self
         }
     }
 }
@@ -91,7 +140,7 @@ pub struct Also {
 /// A field of what is sent, and the flag that has it.
 #[derive(Debug, Clone, Copy)]
 pub struct Flag {
-    /// In what is sent.
+    /// In what is sent; `a.b` is the field `b` of the object `a`.
     pub field: &'static str,
     /// On the command line.
     pub name: &'static str,
@@ -101,6 +150,8 @@ pub struct Flag {
     pub about: &'static str,
     /// Whether this one is needed, or another of which this holds.
     pub is_one_of: bool,
+    /// Whether the command needs it where the operation does not.
+    pub is_needed: bool,
 }
 
 /// What a flag holds of its field.
@@ -124,6 +175,14 @@ pub enum Takes {
     Itself(&'static str),
     /// A flag for each field of a JSON merge patch.
     Fields,
+    /// What its schema says, with words and times as lists are asked for.
+    Filter,
+    /// Labels, each as NAME=VALUE.
+    Labels,
+    /// One of these ids, or a part of it.
+    Id(&'static Ids),
+    /// Nothing: the flag stands for an object without a field, and goes with no other of which one is needed.
+    Empty,
 }
 
 pub(crate) const fn flag(field: &'static str, name: &'static str, takes: Takes) -> Flag {
@@ -133,6 +192,7 @@ pub(crate) const fn flag(field: &'static str, name: &'static str, takes: Takes) 
         takes,
         about: "",
         is_one_of: false,
+        is_needed: false,
     }
 }
 
@@ -149,13 +209,35 @@ impl Flag {
             ..self
         }
     }
+
+    /// The command does not go without it.
+    pub(crate) const fn needed(self) -> Self {
+        Self {
+            is_needed: true,
+            ..self
+        }
+    }
+
+    /// Of a field of this name.
+    pub(crate) const fn at(self, field: &'static str) -> Self {
+        Self { field, ..self }
+    }
 }
 
 /// Why.
 pub(crate) const NOTE: Flag = flag("note", "--note", Takes::Text);
 /// Labels of tasks in a query.
-pub(crate) const LABEL: Flag = flag("label", "--label", Takes::Text)
+pub(crate) const LABEL: Flag = flag("label", "--label", Takes::Labels)
     .is("With this label only, as order=4711; may be repeated, and then all must be there");
+/// Times between which tasks were submitted.
+pub(crate) const SINCE: Flag =
+    flag("since", "--since", Takes::Filter).is("Submitted since: a duration (2h) or a time");
+/// The other one.
+pub(crate) const UNTIL: Flag = flag("until", "--until", Takes::Filter)
+    .is("Submitted before this time, or longer ago than this");
+/// The step from which a task runs again.
+pub(crate) const FROM: Flag = flag("from", "--from", Takes::Text)
+    .is("From this step, with what the steps before it gave; without it from the start");
 /// Another request.
 pub(crate) const REQUEST: Flag = flag("request", "--request", Takes::File)
     .is("File with another request as JSON, or - for standard input; it must have the same files");

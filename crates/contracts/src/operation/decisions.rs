@@ -13,7 +13,7 @@ use crate::{Direction, ProblemCode, SettledAs, TaskId, TaskStatus};
 use serde_json::json;
 
 const STEP: Flag = flag("step", "--step", Takes::Text);
-const AS: Flag = flag("as", "--as", Takes::Word);
+pub(super) const AS: Flag = flag("as", "--as", Takes::Word);
 const OUTPUT: Flag =
     flag("output", "--output", Takes::Json).is("The step's output as JSON, with --as done");
 const DONE_BY: Flag =

@@ -28,10 +28,11 @@ pub mod webhooks;
 pub mod workers;
 
 pub use about::{About, Preview};
-pub use command::{Also, Command, Flag, GateMove, Takes};
+pub use command::{Also, Command, Flag, GateMove, Preset, Takes};
 pub use query::{Cursor, Limit, QueryParam, Time};
 pub(crate) use route::WHOLE_LIST;
 pub use route::{Access, Chapter, Ids, Link, Look, Param, TASK_LINKS, Verb};
+pub use shown::ShownFn;
 pub(crate) use target::text_target;
 pub use target::{BadTarget, TASK_ID, TASK_IDS, Target, text};
 
@@ -44,9 +45,6 @@ use shown::{Shown, View};
 
 /// Adds the schema of a type to those of a document.
 pub type SchemaFn = fn(&mut SchemaGenerator) -> Schema;
-
-/// An answer as people see it.
-pub type ShownFn = fn(&[u8]) -> serde_json::Result<View>;
 
 /// An operation. `()` as its input or output is no body.
 pub trait Operation: 'static {
@@ -153,6 +151,21 @@ impl Declared {
     #[must_use]
     pub fn body(&self) -> Option<Body> {
         self.input.filter(|_| self.query.is_none())
+    }
+
+    /// An operation for each command that asks for it: with that command, and what is said of it there.
+    pub fn commands(&self) -> impl Iterator<Item = Self> + use<> {
+        let of = *self;
+        let presets = of.about.presets.iter().map(move |preset| Self {
+            about: About {
+                summary: preset.summary,
+                command: Some(preset.command),
+                ..of.about
+            },
+            shown: preset.shown.or(of.shown),
+            ..of
+        });
+        of.about.command.map(|_| of).into_iter().chain(presets)
     }
 
     /// The declaration of this operation. An impossible one is an error of the compiler.

@@ -1,7 +1,7 @@
 //! Schedules of a tenant: those that there are, one of them, deleting it, pausing it, resuming it, and a task of it at
 //! once.
 
-use super::command::{Flag, Takes, flag};
+use super::command::{Flag, Preset, Takes, flag};
 use super::examples::{CHANGED, MADE, OTHER, TASK, cursor};
 use super::shown::{Cell, Shown, Table, View};
 use super::{
@@ -141,7 +141,16 @@ impl Operation for GetSchedule {
         .summary(Chapter::Schedules, "Show a schedule")
         .answers(200, "The schedule")
         .problems(&[ProblemCode::NoSuchSchedule])
-        .command(["schedules", "show"], &[]);
+        .command(["schedules", "show"], &[])
+        .presets(&[Preset::of(
+            ["schedules", "next"],
+            "Print the next due times of a schedule",
+            &[("next", "5")],
+            &[flag("next", "--count", Takes::Number).is("Number of due times")],
+        )
+        .shows("upcoming", |answer| {
+            Ok(upcoming(&serde_json::from_slice(answer)?))
+        })]);
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(shown));
 
     fn example() -> (ScheduleQuery, ScheduleView) {
@@ -350,11 +359,17 @@ fn when(view: &ScheduleView) -> String {
 }
 
 /// Its next due time, or why there is none.
-#[must_use]
-pub fn next(view: &ScheduleView) -> Cell {
+fn next(view: &ScheduleView) -> Cell {
     let none = if view.paused { "paused" } else { "never" };
     let next = view.next_due_at.clone();
     next.map_or_else(|| none.into(), Cell::Time)
+}
+
+fn upcoming(view: &ScheduleView) -> View {
+    View::Lines(match &*view.upcoming {
+        [] => vec![next(view)],
+        times => times.iter().map(Cell::of).collect(),
+    })
 }
 
 /// What people have to know of it, where it goes on as it could not be set today.

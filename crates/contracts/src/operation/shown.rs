@@ -157,6 +157,9 @@ impl View {
     }
 }
 
+/// An answer as people see it.
+pub type ShownFn = fn(&[u8]) -> serde_json::Result<View>;
+
 /// How an answer is shown to people.
 #[derive(Debug)]
 pub struct Shown<O> {

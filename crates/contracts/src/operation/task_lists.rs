@@ -1,6 +1,6 @@
 //! Lists of tasks: all, and those that one has submitted; and what the steps of a task have logged.
 
-use super::command::{LABEL, Takes, flag};
+use super::command::{LABEL, SINCE, Takes, UNTIL, flag};
 use super::examples::{CHANGED, MADE, OTHER, TASK, cursor, failure};
 use super::query::{failure_classes, labels};
 use super::shown::{Cell, Shown, Table, View};
@@ -15,10 +15,6 @@ use serde::{Deserialize, Serialize};
 const READ: Access = Access::Role(Role::Read);
 const NO_SUCH_TASK: &[ProblemCode] = &[ProblemCode::MalformedParameter, ProblemCode::NoSuchTask];
 
-const SINCE: Flag =
-    flag("since", "--since", Takes::Text).is("Submitted since: a duration (2h) or a time");
-const UNTIL: Flag =
-    flag("until", "--until", Takes::Text).is("Submitted before this time, or longer ago than this");
 const TEXT: Flag = flag("failure_text", "--failure-text", Takes::Text)
     .is("With this in the text of the failure; needs --type or --since");
 

@@ -1,6 +1,6 @@
 //! A task: its cancel, what was handed in and put out, and whether its audit is as it was written.
 
-use super::command::{Flag, NOTE, PATCH, REQUEST, Takes, flag};
+use super::command::{FROM, NOTE, PATCH, REQUEST};
 use super::examples::{CHANGED, TASK};
 use super::shown::{Cell, Shown, View};
 use super::{
@@ -142,9 +142,6 @@ impl Operation for SendSignal {
         (json!({ "approved": true, "by": "kim" }), answer)
     }
 }
-
-const FROM: Flag = flag("from", "--from", Takes::Text)
-    .is("From this step, with what the steps before it gave; without it from the start");
 
 impl Operation for RunTaskAgain {
     type Target = TaskId;

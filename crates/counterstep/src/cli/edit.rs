@@ -6,15 +6,6 @@ use serde_json::{Map, Value};
 use std::io::Read;
 use std::path::Path;
 
-/// Fields that are to be different.
-#[derive(Debug, Clone, Default, clap::Args)]
-pub(super) struct SetArgs {
-    /// Give a field of the request another value, as amount=12 or address.city=Bonn; what is no JSON
-    /// is a text, and null removes the field. May be repeated
-    #[arg(long, value_name = "FIELD=VALUE", value_parser = field)]
-    set: Vec<(String, Value)>,
-}
-
 pub(super) fn field(text: &str) -> Result<(String, Value), String> {
     let (name, value) = text.split_once('=').ok_or("expected FIELD=VALUE")?;
     if name.split('.').any(str::is_empty) {
@@ -24,37 +15,28 @@ pub(super) fn field(text: &str) -> Result<(String, Value), String> {
     Ok((name.to_owned(), value))
 }
 
-impl SetArgs {
-    /// Of these fields.
-    pub(super) fn of(fields: impl Iterator<Item = (String, Value)>) -> Self {
-        Self {
-            set: fields.collect(),
+/// Fields that are to be different as a JSON merge patch; `None`: none is.
+pub(super) fn patch(fields: impl Iterator<Item = (String, Value)>) -> Result<Option<Value>, Exit> {
+    let mut patch = Map::new();
+    for (name, value) in fields {
+        let mut parts: Vec<_> = name.split('.').collect();
+        let last = parts.pop().unwrap_or_default();
+        let mut place = &mut patch;
+        for part in parts {
+            let inner = place
+                .entry(part)
+                .or_insert_with(|| Value::Object(Map::new()));
+            let Value::Object(inner) = inner else {
+                let text = format!("--set {name}: `{part}` is given a value of its own too");
+                return Err(Exit::config(text));
+            };
+            place = inner;
+        }
+        if place.insert(last.to_owned(), value).is_some() {
+            return Err(Exit::config(format!("--set {name}: it stands twice")));
         }
     }
-
-    /// As a JSON merge patch; `None`: nothing is to be different.
-    pub(super) fn patch(&self) -> Result<Option<Value>, Exit> {
-        let mut patch = Map::new();
-        for (name, value) in &self.set {
-            let mut parts: Vec<_> = name.split('.').collect();
-            let last = parts.pop().unwrap_or_default();
-            let mut place = &mut patch;
-            for part in parts {
-                let inner = place
-                    .entry(part)
-                    .or_insert_with(|| Value::Object(Map::new()));
-                let Value::Object(inner) = inner else {
-                    let text = format!("--set {name}: `{part}` is given a value of its own too");
-                    return Err(Exit::config(text));
-                };
-                place = inner;
-            }
-            if place.insert(last.to_owned(), value.clone()).is_some() {
-                return Err(Exit::config(format!("--set {name}: it stands twice")));
-            }
-        }
-        Ok((!patch.is_empty()).then_some(Value::Object(patch)))
-    }
+    Ok((!patch.is_empty()).then_some(Value::Object(patch)))
 }
 
 pub(super) fn read_file(file: &Path) -> Result<Value, Exit> {
@@ -99,8 +81,7 @@ mod tests {
     use serde_json::json;
 
     fn patch(texts: &[&str]) -> Result<Option<Value>, Exit> {
-        let set = texts.iter().map(|text| field(text).expect("a field"));
-        SetArgs { set: set.collect() }.patch()
+        super::patch(texts.iter().map(|text| field(text).expect("a field")))
     }
 
     #[test]

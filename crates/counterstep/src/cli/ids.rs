@@ -83,9 +83,9 @@ pub(super) async fn complete(
     Ok(Some(found))
 }
 
-/// Lets a person confirm what was found for parts, before it is changed, unless they have.
+/// Lets a person confirm what was found for parts, before a change to it, unless they have.
 pub(super) fn confirm(remote: &Remote, about: &About, found: &[String]) -> Result<(), Exit> {
-    if found.is_empty() || !about.changes() {
+    if found.is_empty() {
         return Ok(());
     }
     let found = found.join(", ");

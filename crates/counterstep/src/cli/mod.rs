@@ -1,11 +1,9 @@
 //! The command line: every role and every operator's command in one program.
 
 mod audit;
-mod bulk;
 mod check_deploy;
 mod complete;
 mod dead_letter;
-mod dead_letters;
 mod demo;
 mod deploy;
 mod derived;
@@ -33,7 +31,6 @@ mod profile;
 mod proposal;
 mod question;
 mod remote;
-mod schedules;
 mod settings;
 mod submit;
 mod table;
@@ -42,7 +39,6 @@ mod times;
 mod trail;
 mod types;
 mod web;
-mod which;
 mod workers;
 
 use crate::program::{OwnCommands, Program};
@@ -143,9 +139,9 @@ enum Command {
     /// Submit, watch, list, cancel and settle tasks over the HTTP API
     Tasks(tasks::TasksArgs),
     /// Count parked tasks by cause, and redrive or resolve many of them, over the HTTP API
-    DeadLetters(dead_letters::DeadLettersArgs),
+    DeadLetters(group::Group),
     /// Cancel or run again many tasks, and list, show and stop such operations, over the HTTP API
-    Bulk(bulk::BulkArgs),
+    Bulk(group::Group),
     /// List and test alerts to operators, and print their secrets, over the HTTP API
     Alerts(group::Group),
     /// List, disable and enable task types over the HTTP API
@@ -159,7 +155,7 @@ enum Command {
     /// List, set and reset the limits of steps over the HTTP API
     Limits(group::Group),
     /// List, make, pause and run schedules over the HTTP API
-    Schedules(schedules::SchedulesArgs),
+    Schedules(group::Group),
     /// List processes, what they run, and how long tasks wait, over the HTTP API
     Workers(group::Group),
     /// Offer the operations of the HTTP API as tools of the Model Context Protocol, over standard input and output
@@ -265,12 +261,12 @@ pub(crate) fn run(
         Command::Profile(args) => profile::main(args),
         Command::Describe(args) => describe::main(&registry, args),
         Command::Tasks(args) => tasks::main(args),
-        Command::DeadLetters(args) => dead_letters::main(args),
-        Command::Bulk(args) => bulk::main(args),
-        Command::Schedules(args) => schedules::main(args),
         Command::Mcp(args) => mcp::main(args, operations),
         // Their commands are those of declared operations.
         Command::Alerts(_)
+        | Command::DeadLetters(_)
+        | Command::Bulk(_)
+        | Command::Schedules(_)
         | Command::Types(_)
         | Command::Workers(_)
         | Command::Gates(_)

@@ -1,61 +1,16 @@
-//! What an undo would do, and what a task waits for, as people read it; and who decides about many tasks.
+//! What an undo would do, and what a task waits for, as people read it.
 
 use super::proposal::Caller;
 use super::table::Look;
 use super::times::shown;
-use counterstep_contracts::SettledAs;
 use counterstep_contracts::children::ParentView;
 use counterstep_contracts::operation::shown::{Cell, Table};
 use counterstep_contracts::operator::{PlannedUndo, UndoPlan, Why};
-
-/// Who decides, and why. Both go into the audit.
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct Signed {
-    /// Reason, recorded in the audit
-    #[arg(long)]
-    pub(super) note: String,
-    /// Who [default: the user of this machine]
-    #[arg(long)]
-    actor: Option<String>,
-}
-
-impl Signed {
-    pub(super) fn actor(&self) -> Option<String> {
-        let given = self.actor.clone().or_else(user);
-        given.filter(|name| !name.is_empty())
-    }
-}
 
 /// The user of this machine.
 pub(super) fn user() -> Option<String> {
     let name = std::env::var("USER").ok();
     name.filter(|name| !name.is_empty())
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Settled {
-    /// Done by hand; for a step the output comes with it
-    Done,
-    /// Undone by hand
-    Undone,
-    /// Left as it is
-    Skipped,
-    /// Not needed any more, and left as it is
-    NotNeeded,
-    /// Done by another task: give it with --task
-    Redriven,
-}
-
-impl From<Settled> for SettledAs {
-    fn from(settled: Settled) -> Self {
-        match settled {
-            Settled::Done => Self::Done,
-            Settled::Undone => Self::Undone,
-            Settled::Skipped => Self::Skipped,
-            Settled::NotNeeded => Self::NotNeeded,
-            Settled::Redriven => Self::Redriven,
-        }
-    }
 }
 
 pub(super) fn plan(plan: &UndoPlan, look: &Look) -> String {

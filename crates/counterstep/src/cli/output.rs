@@ -177,10 +177,11 @@ pub(super) fn items_of(answer: &Value) -> Option<&Vec<Value>> {
     lists.find_map(Value::as_array)
 }
 
-/// Whether an answer is a list without an item.
+/// Whether an answer is a list without an item, or counts none.
 pub(super) fn is_empty(answer: &[u8]) -> bool {
     let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
-    items_of(&answer).is_some_and(Vec::is_empty)
+    let counts_none = ["count", "left"].iter().any(|count| answer[count] == 0);
+    counts_none || items_of(&answer).is_some_and(Vec::is_empty)
 }
 
 /// The items of a list, a line each; another value on one line. Where a list goes on is for people, and so not among the items.
@@ -206,6 +207,20 @@ mod tests {
         let pretty = serde_json::to_string_pretty(&value).expect("JSON");
         assert_eq!(spaced(&value.to_string()), pretty);
         assert_eq!(spaced(r#"{"z":1,"a":2}"#), "{\n  \"z\": 1,\n  \"a\": 2\n}");
+    }
+
+    #[test]
+    fn an_answer_without_an_item_or_with_a_count_of_none_is_empty() {
+        for empty in [r#"{"items":[]}"#, r#"{"count":0}"#, r#"{"left":0}"#] {
+            assert!(is_empty(empty.as_bytes()), "{empty}");
+        }
+        for some in [
+            r#"{"items":[1]}"#,
+            r#"{"count":1,"tasks":[]}"#,
+            r#"{"id":"x"}"#,
+        ] {
+            assert!(!is_empty(some.as_bytes()), "{some}");
+        }
     }
 
     #[test]

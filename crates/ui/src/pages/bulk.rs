@@ -16,6 +16,9 @@ use actix_web::http::Method;
 use actix_web::{HttpRequest, web};
 use counterstep_contracts::access::Role;
 use counterstep_contracts::bulk::{BulkPreview, BulkView};
+use counterstep_contracts::operation::Operation;
+use counterstep_contracts::operation::bulk::StartBulkOperation;
+use counterstep_contracts::operator::OperatorMove;
 use counterstep_contracts::{Labels, ProblemCode};
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -80,18 +83,8 @@ fn body(query: &Fields) -> Result<Value, (ProblemCode, String)> {
             filter.insert(name.to_owned(), json!(value));
         }
     }
-    let mut labels = Labels::new();
-    for label in query.all("label") {
-        let invalid = |why: String| (ProblemCode::InvalidLabel, why);
-        let expected = || {
-            invalid(format!(
-                "the label `{label}` has no value: expected name=value"
-            ))
-        };
-        let (name, value) = label.split_once('=').ok_or_else(expected)?;
-        let added = labels.look_for(name, value);
-        added.map_err(|error| invalid(error.to_string()))?;
-    }
+    let labels = Labels::of_pairs(query.all("label"));
+    let labels = labels.map_err(|error| (ProblemCode::InvalidLabel, error.to_string()))?;
     if !labels.is_empty() {
         filter.insert("labels".to_owned(), json!(labels));
     }
@@ -122,7 +115,13 @@ async fn asked<'a>(visit: &PageRequest, sent: Option<&'a Fields>) -> Result<Prop
         .await?;
     let known = ACTIONS.iter().find(|(name, ..)| *name == action);
     let (_, title, does) = known.copied().unwrap_or(("", "do this", ""));
-    let elsewhere = elsewhere(&query, body).note(&form.note());
+    let start = OperatorMove {
+        operation: Some(StartBulkOperation::ABOUT.id.to_owned()),
+        path: StartBulkOperation::ABOUT.path.to_owned(),
+        body: Some(body),
+        ..OperatorMove::default()
+    };
+    let elsewhere = Equivalents::of(&start).note(&form.note());
     Ok(Proposal {
         chapter: Chapter::Parked,
         title: format!("What would happen if I {title}?"),
@@ -140,29 +139,6 @@ async fn asked<'a>(visit: &PageRequest, sent: Option<&'a Fields>) -> Result<Prop
         did: "started",
         elsewhere,
     })
-}
-
-fn elsewhere(query: &Fields, body: Value) -> Equivalents {
-    let action = body["action"].as_str().unwrap_or_default();
-    let group = match action {
-        "cancel" | "run-again" => "bulk",
-        _ => "dead-letters",
-    };
-    let mut it = Equivalents::new("POST", "/api/bulk-operations".to_owned(), &[group, action]);
-    for (name, flag) in [
-        ("group", "--group"),
-        ("type", "--type"),
-        ("failure_class", "--failure-class"),
-        ("failure_text", "--failure-text"),
-        ("status", "--status"),
-        ("label", "--label"),
-    ] {
-        it = query.all(name).fold(it, |it, value| it.flag(flag, value));
-    }
-    if let Some(settled) = body["as"].as_str() {
-        it = it.flag("--as", &settled.replace('_', "-"));
-    }
-    it.body(body)
 }
 
 fn preview(visit: &PageRequest, found: &BulkPreview, does: &str) -> Markup {

@@ -10,13 +10,13 @@ use crate::layout::Chapter;
 use crate::markup::plain;
 use crate::notice;
 use crate::page_request::PageRequest;
-use crate::query::Fields;
+use crate::query::{Address, Fields, segment};
 use actix_web::web::{self, resource};
 use actix_web::{HttpRequest, Resource};
 use counterstep_contracts::ProblemCode;
 use counterstep_contracts::commands::address;
 use counterstep_contracts::limit::Rate;
-use counterstep_contracts::operation::{About, Command, Declared, Flag, Takes};
+use counterstep_contracts::operation::{ALL, About, Command, Declared, Flag, Takes};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
@@ -79,6 +79,37 @@ impl Look {
     }
 }
 
+/// The button that leads to a decision about this; nothing for those who may not take it. `query`: of its address.
+pub(super) fn button(
+    visit: &PageRequest,
+    words: [&str; 2],
+    name: &str,
+    query: &[(&str, &str)],
+) -> Markup {
+    let ([group, what], title) = (words, capital(words[1]));
+    let mut of_command = ALL
+        .iter()
+        .filter_map(|it| Some((it.about.command?.words, it)));
+    let found = of_command.find(|(its, _)| *its == words);
+    let role = found.and_then(|(_, it)| it.about.access.role());
+    let path = visit.at(&format!("/{group}/{}/{what}", segment(name)));
+    let href = query
+        .iter()
+        .fold(Address::new(path), |href, (name, value)| {
+            href.with(name, value)
+        });
+    html! {
+        @if role.is_none_or(|role| visit.may(role)) {
+            a.button href=(href.text()) aria-label={ (title) " " (name) } { (title) } " "
+        }
+    }
+}
+
+fn capital(word: &str) -> String {
+    let (first, rest) = word.split_at_checked(1).unwrap_or_default();
+    first.to_uppercase() + rest
+}
+
 async fn asked<'a, G: Group>(
     visit: &PageRequest,
     it: &Declared,
@@ -102,10 +133,7 @@ async fn asked<'a, G: Group>(
         about: look.back.unwrap_or(back),
         preview: look.preview,
         form,
-        button: match what.split_at_checked(1) {
-            Some((first, rest)) => format!("{}{rest} {}", first.to_uppercase(), look.name),
-            None => look.name,
-        },
+        button: format!("{} {}", capital(what), look.name),
         did: notice::first_of([it.about.id, ""]),
         elsewhere,
     })

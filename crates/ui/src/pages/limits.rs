@@ -1,13 +1,12 @@
 //! Limits of steps: what is declared, what is set, what is in use, and setting them. Must not hold what it
 //! shows.
 
-use super::declared::{Group, Look};
+use super::declared::{Group, Look, button};
 use super::part;
 use crate::failed::{Answer, Failed};
 use crate::layout::{self, Chapter};
-use crate::markup::{empty, table};
+use crate::markup::list;
 use crate::page_request::PageRequest;
-use crate::query::segment;
 use crate::time_text::ago;
 use actix_web::HttpRequest;
 use counterstep_contracts::ProblemCode;
@@ -22,9 +21,7 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
     let rows: Vec<_> = found.items.iter().map(|it| row(&visit, it)).collect();
     let body = html! {
         div.head { h1 { "Limits" } }
-        @if rows.is_empty() { (empty("No step of this server's types has a limit.")) } @else {
-            (table("Limits", &["Limit", "Declared", "Set", "In use", ""], &rows))
-        }
+        (list("Limits", &["Limit", "Declared", "Set", "In use", ""], &rows, "No step of this server's types has a limit."))
     };
     Ok(layout::page(&visit.shell, Chapter::Limits, "Limits", body))
 }
@@ -40,7 +37,6 @@ fn shown(at_once: Option<u32>, rate: Option<Rate>) -> String {
 }
 
 fn row(visit: &PageRequest, it: &LimitView) -> Markup {
-    let href = |what: &str| visit.at(&format!("/limits/{}/{what}", segment(&it.name)));
     html! {
         tr {
             td.what { b { (it.name) } }
@@ -60,8 +56,8 @@ fn row(visit: &PageRequest, it: &LimitView) -> Markup {
                 @for of in &it.uses { div { @if of.of != "all" { (of.of) ": " } (of.held) " held, " (of.waiting) " wait" } }
             }
             td.do {
-                a.button href=(href("set")) aria-label={ "Set " (it.name) } { "Set" }
-                @if it.set.is_some() { " " a.button href=(href("reset")) aria-label={ "Reset " (it.name) } { "Reset" } }
+                (button(visit, ["limits", "set"], &it.name, &[]))
+                @if it.set.is_some() { (button(visit, ["limits", "reset"], &it.name, &[])) }
             }
         }
     }

@@ -1,14 +1,14 @@
 //! The overview: what comes and goes, what waits and for how long, who works, and what waits for a person.
 //! Must not hold what it shows.
 
-use super::declared::{Group, Look};
+use super::declared::{Group, Look, button};
 use super::{parked, part, workers};
 use crate::charts::curve;
 use crate::failed::{Answer, Failed};
 use crate::layout::{self, Chapter};
 use crate::markup::{chip, number, state};
 use crate::page_request::PageRequest;
-use crate::query::{Address, segment};
+use crate::query::Address;
 use crate::time_text::age;
 use actix_web::HttpRequest;
 use counterstep_contracts::access::Role;
@@ -232,7 +232,7 @@ fn breakers(visit: &PageRequest, found: Option<&Page<BreakerView>>) -> Markup {
                             BreakerStanding::HalfOpen => (chip("question", "doubt", "half open")),
                         }
                         @if it.state != BreakerStanding::Closed {
-                            " " a href=(visit.at(&format!("/breakers/{}/close", segment(&it.name)))) aria-label={ "Close " (it.name) } { "Close" }
+                            " " (button(visit, ["breakers", "close"], &it.name, &[]))
                         }
                     }
                 }

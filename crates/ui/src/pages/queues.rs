@@ -1,12 +1,11 @@
 //! Queues: what waits on them, and pausing and resuming them. Must not hold what it shows.
 
-use super::declared::{Group, Look};
+use super::declared::{Group, Look, button};
 use super::part;
 use crate::failed::{Answer, Failed};
 use crate::layout::{self, Chapter};
-use crate::markup::{chip, empty, number, state, table};
+use crate::markup::{chip, list, number, state};
 use crate::page_request::PageRequest;
-use crate::query::segment;
 use crate::time_text::ago;
 use actix_web::HttpRequest;
 use counterstep_contracts::ProblemCode;
@@ -21,20 +20,13 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
     let rows: Vec<_> = found.items.iter().map(|it| row(&visit, it)).collect();
     let body = html! {
         div.head { h1 { "Queues" } }
-        @if rows.is_empty() { (empty("No type of this server has a queue.")) } @else {
-            (table("Queues", &["Queue", "State", "Tasks", ""], &rows))
-        }
+        (list("Queues", &["Queue", "State", "Tasks", ""], &rows, "No type of this server has a queue."))
     };
     Ok(layout::page(&visit.shell, Chapter::Queues, "Queues", body))
 }
 
 fn row(visit: &PageRequest, it: &QueueView) -> Markup {
-    let what = if it.paused.is_some() {
-        "resume"
-    } else {
-        "pause"
-    };
-    let href = visit.at(&format!("/queues/{}/{what}", segment(&it.name)));
+    let what = it.paused.as_ref().map_or("pause", |_| "resume");
     html! {
         tr {
             td.what { b { (it.name) } }
@@ -48,7 +40,7 @@ fn row(visit: &PageRequest, it: &QueueView) -> Markup {
                 }
             }
             td.counts { @for (status, count) in &it.tasks { span { (state(*status)) " " (number(*count)) } } }
-            td.do { a.button href=(href) aria-label={ (what) " " (it.name) } { @if it.paused.is_some() { "Resume" } @else { "Pause" } } }
+            td.do { (button(visit, ["queues", what], &it.name, &[])) }
         }
     }
 }

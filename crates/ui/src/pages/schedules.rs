@@ -1,16 +1,15 @@
 //! Schedules: when each is due next, pausing, resuming and running them. Must not hold what it shows.
 
-use super::declared::{Group, Look};
+use super::declared::{Group, Look, button};
 use super::part;
 use crate::failed::{Answer, Failed};
 use crate::layout::{self, Chapter};
-use crate::markup::{chip, empty, table, task_link};
+use crate::markup::{chip, list, task_link};
 use crate::page_request::PageRequest;
 use crate::query::{Fields, segment};
 use crate::time_text::{ago, exact};
 use actix_web::HttpRequest;
 use counterstep_contracts::ScheduleOrigin;
-use counterstep_contracts::access::Role;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::About;
 use counterstep_contracts::schedule::ScheduleView;
@@ -30,9 +29,7 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
     });
     let body = html! {
         div.head { h1 { "Schedules" } }
-        @if rows.is_empty() { (empty("There is no schedule.")) } @else {
-            (table("Schedules", &["Schedule", "When", "Next", "Last", ""], &rows))
-        }
+        (list("Schedules", &["Schedule", "When", "Next", "Last", ""], &rows, "There is no schedule."))
         @if let Some(next) = next { nav.pager aria-label="Pages of the list" { a.button href=(next) rel="next" { "More" } } }
     };
     Ok(layout::page(
@@ -51,7 +48,7 @@ fn when(it: &ScheduleView) -> Markup {
 }
 
 fn row(visit: &PageRequest, it: &ScheduleView) -> Markup {
-    let href = |what: &str| visit.at(&format!("/schedules/{}/{what}", segment(&it.name)));
+    let button = |what: &str| button(visit, ["schedules", what], &it.name, &[]);
     html! {
         tr {
             td.what { b { (it.name) } br; span.quiet { (it.spec.task_type) } }
@@ -66,12 +63,9 @@ fn row(visit: &PageRequest, it: &ScheduleView) -> Markup {
                 @if let Some(task) = it.last_task { " " (task_link(&visit.shell.base, task)) }
             }
             td.do {
-                @if visit.may(Role::Operate) {
-                    @if it.paused { a.button href=(href("resume")) aria-label={ "Resume " (it.name) } { "Resume" } }
-                    @else { a.button href=(href("pause")) aria-label={ "Pause " (it.name) } { "Pause" } }
-                    " " a.button href=(href("run")) aria-label={ "Run now: " (it.name) } { "Run now" }
-                    @if it.origin == ScheduleOrigin::Api { " " a.button href=(href("delete")) aria-label={ "Delete " (it.name) } { "Delete" } }
-                }
+                (button(if it.paused { "resume" } else { "pause" }))
+                (button("run"))
+                @if it.origin == ScheduleOrigin::Api { (button("delete")) }
             }
         }
     }

@@ -1,11 +1,11 @@
 //! Task types: what each declares, whether it takes submissions, and switching that. Must not hold what it
 //! shows.
 
-use super::declared::{Group, Look};
+use super::declared::{Group, Look, button};
 use super::part;
 use crate::failed::{Answer, Failed};
 use crate::layout::{self, Chapter};
-use crate::markup::{chip, empty, table};
+use crate::markup::{self, chip, table};
 use crate::page_request::PageRequest;
 use crate::time_text::ago;
 use actix_web::HttpRequest;
@@ -27,9 +27,7 @@ pub(crate) async fn list(request: HttpRequest) -> Answer {
     let rows: Vec<_> = found.items.iter().map(|it| row(&visit, it)).collect();
     let body = html! {
         div.head { h1 { "Task types" } }
-        @if rows.is_empty() { (empty("This server knows no type.")) } @else {
-            (table("Task types", &["Type", "State", "Queue", "Steps", ""], &rows))
-        }
+        (markup::list("Task types", &["Type", "State", "Queue", "Steps", ""], &rows, "This server knows no type."))
     };
     Ok(layout::page(
         &visit.shell,
@@ -53,15 +51,11 @@ fn switch(it: &Value) -> Markup {
     }
 }
 
-fn href(visit: &PageRequest, it: &Value, what: &str) -> String {
-    visit.at(&format!("/types/{}{what}", kebab_case(text(it, "name"))))
-}
-
 fn row(visit: &PageRequest, it: &Value) -> Markup {
     let steps = it["steps"].as_array().map_or(0, Vec::len);
     html! {
         tr {
-            td.what { a href=(href(visit, it, "")) { (text(it, "name")) } " " span.quiet { "v" (it["version"]) } }
+            td.what { a href=(visit.at(&format!("/types/{}", kebab_case(text(it, "name"))))) { (text(it, "name")) } " " span.quiet { "v" (it["version"]) } }
             td { (switch(it)) }
             td { (text(it, "queue")) }
             td { (steps) }
@@ -72,20 +66,13 @@ fn row(visit: &PageRequest, it: &Value) -> Markup {
 
 fn buttons(visit: &PageRequest, it: &Value) -> Markup {
     let name = text(it, "name");
-    let what = if it["switch"]["disabled_since"].is_string() {
-        "enable"
-    } else {
-        "disable"
-    };
+    let since = it["switch"]["disabled_since"].as_str();
+    let what = since.map_or("disable", |_| "enable");
     html! {
         @if visit.may(Role::Submit) {
             a.button href=(visit.at(&format!("/submit/{}", kebab_case(name)))) aria-label={ "Submit " (name) } { "Submit" } " "
         }
-        @if visit.may(Role::Admin) {
-            a.button href=(href(visit, it, &format!("/{what}"))) aria-label={ (what) " " (name) } {
-                @if what == "enable" { "Enable" } @else { "Disable" }
-            }
-        }
+        (button(visit, ["types", what], &kebab_case(name), &[]))
     }
 }
 

@@ -1,17 +1,16 @@
 //! The processes of the installation: which are there, what they run, and what the last passes of reconcilers
 //! did. Must not hold what it shows.
 
-use super::declared::{Group, Look};
+use super::declared::{Group, Look, button};
 use super::part;
 use crate::failed::{Answer, Failed};
 use crate::layout::{self, Chapter};
-use crate::markup::{chip, empty, number, plain, table, task_link};
+use crate::markup::{chip, empty, list, number, plain, task_link};
 use crate::page_request::PageRequest;
-use crate::query::{Address, Fields, segment};
+use crate::query::Fields;
 use crate::time_text::ago;
 use actix_web::HttpRequest;
 use counterstep_contracts::ProblemCode;
-use counterstep_contracts::access::Role;
 use counterstep_contracts::operation::About;
 use counterstep_contracts::workers::{PassView, WorkerState, WorkerView, WorkersView};
 use maud::{Markup, html};
@@ -24,9 +23,7 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
     let last = last.min_by_key(|it| it.seconds_ago);
     let body = html! {
         div.head { h1 { "Workers" } }
-        @if rows.is_empty() { (empty("No process has said that it is there.")) } @else {
-            (table("Processes", &["Process", "State", "Runs", "Queues", "Program", "Seen"], &rows))
-        }
+        (list("Processes", &["Process", "State", "Runs", "Queues", "Program", "Seen"], &rows, "No process has said that it is there."))
         (pass(last))
     };
     Ok(layout::page(
@@ -46,6 +43,7 @@ pub(super) fn state(of: WorkerState) -> Markup {
 }
 
 fn row(visit: &PageRequest, it: &WorkerView) -> Markup {
+    let what = it.paused.as_ref().map_or("pause", |_| "resume");
     html! {
         tr {
             td.what { b { (it.role) } " " span.id { (it.id) } br; span.quiet { (it.machine) } }
@@ -56,7 +54,7 @@ fn row(visit: &PageRequest, it: &WorkerView) -> Markup {
                     (chip("pause", "wait", "paused"))
                     div.quiet { (ago(&pause.since)) ", " (pause.by) ": " (pause.note) }
                 }
-                @if visit.may(Role::Admin) && !it.queues.is_empty() { br; a href=(change(visit, it)) { @if it.paused.is_some() { "Resume" } @else { "Pause" } } }
+                @if !it.queues.is_empty() { br; (button(visit, ["workers", what], &it.machine, &[("role", it.role.as_str())])) }
             }
             td {
                 (it.running_count) " of " (it.concurrency)
@@ -69,17 +67,6 @@ fn row(visit: &PageRequest, it: &WorkerView) -> Markup {
             td { (ago(&it.seen_at)) }
         }
     }
-}
-
-/// The decision to pause or resume the processes that it is one of.
-fn change(visit: &PageRequest, it: &WorkerView) -> String {
-    let what = if it.paused.is_some() {
-        "resume"
-    } else {
-        "pause"
-    };
-    let path = format!("/workers/{}/{what}", segment(&it.machine));
-    visit.at(&Address::new(path).with("role", &it.role).text())
 }
 
 /// What is decided about the processes of a machine.

@@ -1,17 +1,17 @@
 //! The flags that have what is sent with an operation: from the schema of its input, and what the declaration says of some. Must
 //! not know an operation.
 
-use super::super::edit::{SetArgs, field as named_value, read_file, request_text};
+use super::super::edit::{field as named_value, patch, read_file, request_text};
 use super::super::ids;
 use super::super::operator::user;
 use super::super::times::Since;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction, ArgMatches};
-use counterstep_contracts::Rate;
 use counterstep_contracts::commands::WHOLE_BODY;
-use counterstep_contracts::operation::{Declared, Ids, QueryParam, TASK_IDS, Takes};
+use counterstep_contracts::operation::{Declared, Flag, Ids, QueryParam, TASK_IDS, Takes};
+use counterstep_contracts::{Labels, Rate};
 use counterstep_node::Exit;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::num::ParseIntError;
 use std::path::Path;
 
@@ -49,8 +49,8 @@ enum Kind {
     Switch,
     /// One of these values.
     Word(Vec<Word>),
-    /// An id of a task, or a part of one.
-    Task,
+    /// One of these ids, or a part of it.
+    Id(&'static Ids),
     Time,
     Json,
     File,
@@ -59,8 +59,12 @@ enum Kind {
     Rate,
     /// Nothing: it stands for this text.
     Itself(&'static str),
+    /// Nothing: it stands for an object without a field, and goes with none of these.
+    Empty(Vec<&'static str>),
     /// Fields of a JSON merge patch.
     Fields,
+    /// NAME=VALUE.
+    Labels,
     /// Any number of these.
     Many(Box<Self>),
 }
@@ -78,16 +82,21 @@ pub(super) fn of(it: &Declared) -> (Vec<Field>, Vec<String>) {
         return (vec![Field::whole(flag, &schema)], Vec::new());
     }
     let declared = it.about.command.map_or(&[][..], |it| it.flags);
+    let is_preset = it.about.command.is_some_and(|it| !it.given.is_empty());
     let is_required = texts(&schema["required"]);
-    let mut fields = Vec::new();
-    let properties = schema["properties"].as_object();
-    for (name, schema) in properties.into_iter().flatten() {
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    let others = properties.map(|(name, _)| &**name).filter(|name| {
+        let has_flag = declared.iter().any(|flag| flag.field == *name);
+        !has_flag && (!is_preset || *name == "actor")
+    });
+    let names = declared.iter().map(|flag| flag.field).chain(others);
+    let field = |name: &str| {
         let flag = declared.iter().find(|flag| flag.field == name);
+        let schema = field_of(&schema, name);
         let usual = format!("--{}", name.replace('_', "-"));
         let flag_name = flag.map_or(&*usual, |flag| flag.name);
-        let kind = flag.map_or_else(|| kind(schema), |flag| kind_of(flag.takes, schema));
-        fields.push(Field {
-            name: name.clone(),
+        Field {
+            name: name.to_owned(),
             flag: flag_name.trim_start_matches('-').to_owned(),
             about: match flag.map_or("", |flag| flag.about) {
                 "" if name == "actor" => {
@@ -96,24 +105,21 @@ pub(super) fn of(it: &Declared) -> (Vec<Field>, Vec<String>) {
                 "" => about(schema),
                 own => own.to_owned(),
             },
-            is_required: is_required.contains(name),
+            is_required: is_required.iter().any(|it| it == name)
+                || flag.is_some_and(|flag| flag.is_needed),
             usual: None,
-            kind,
-        });
-    }
-    // Who decides and why come last, as everywhere.
-    let place = |field: &Field| match &*field.name {
-        "note" => usize::MAX - 1,
-        "actor" => usize::MAX,
-        name => {
-            let place = declared.iter().position(|flag| flag.field == name);
-            place.unwrap_or(declared.len())
+            kind: flag.map_or_else(|| kind(schema), |flag| kind_of(flag, declared, schema)),
         }
     };
-    fields.sort_by_key(place);
+    let mut fields: Vec<_> = names.map(field).collect();
+    // Who decides and why come last, as everywhere.
+    fields.sort_by_key(|field| ["note", "actor"].iter().position(|it| field.name == *it));
     let one_of = schema["anyOf"].as_array().into_iter().flatten();
     let one_of = one_of.flat_map(|it| texts(&it["required"]));
-    let declared = declared.iter().filter(|flag| flag.is_one_of);
+    // One that is always there is enough.
+    let is_enough = |flag: &Flag| flag.is_one_of && flag.is_needed;
+    let is_open = !declared.iter().any(is_enough);
+    let declared = declared.iter().filter(|flag| flag.is_one_of && is_open);
     let declared = declared.map(|flag| flag.field.to_owned());
     (fields, one_of.chain(declared).collect())
 }
@@ -122,9 +128,12 @@ pub(super) fn of(it: &Declared) -> (Vec<Field>, Vec<String>) {
 fn of_query(it: &Declared, query: Vec<QueryParam>) -> Vec<Field> {
     let declared = it.about.command.map_or(&[][..], |it| it.flags);
     let goes_on = it.about.command.is_some_and(|it| it.follows.is_some());
+    let given = it.about.command.map_or(&[][..], |it| it.given);
     let field = |param: QueryParam| {
         let flag = declared.iter().find(|flag| flag.field == param.name);
-        let usual = param.schema["default"].as_u64();
+        let given = given.iter().find(|(name, _)| *name == param.name);
+        let usual = param.schema["default"].as_u64().filter(|_| !goes_on);
+        let usual = usual.map(|usual| usual.to_string());
         Field {
             flag: flag.map_or_else(
                 || param.name.replace('_', "-"),
@@ -138,7 +147,7 @@ fn of_query(it: &Declared, query: Vec<QueryParam>) -> Vec<Field> {
                 (own, _) => own.to_owned(),
             },
             is_required: false,
-            usual: usual.filter(|_| !goes_on).map(|usual| usual.to_string()),
+            usual: given.map(|(_, value)| (*value).to_owned()).or(usual),
             kind: kind(&param.schema).unspelled(),
             name: param.name,
         }
@@ -152,6 +161,16 @@ fn texts(list: &Value) -> Vec<String> {
     texts.collect()
 }
 
+/// The schema of a field, or of a field of it.
+pub(super) fn field_of<'a>(schema: &'a Value, name: &str) -> &'a Value {
+    name.split('.').fold(schema, |schema, name| {
+        // One that may be missing is an object or null.
+        let kinds = schema["anyOf"].as_array().into_iter().flatten();
+        let all = kinds.chain([schema]).map(|it| &it["properties"][name]);
+        all.max_by_key(|it| it.is_object()).unwrap_or(schema)
+    })
+}
+
 /// The description of a field as a help has it.
 fn about(schema: &Value) -> String {
     let text = schema["description"].as_str().unwrap_or_default();
@@ -159,8 +178,8 @@ fn about(schema: &Value) -> String {
     text.trim_end_matches('.').to_owned()
 }
 
-fn kind_of(takes: Takes, schema: &Value) -> Kind {
-    match takes {
+fn kind_of(flag: &Flag, declared: &[Flag], schema: &Value) -> Kind {
+    match flag.takes {
         // The schema knows the values of a word, and the form of a text.
         Takes::Text | Takes::Word => match kind(schema) {
             // What is set is a time, and not how long ago one was.
@@ -174,6 +193,14 @@ fn kind_of(takes: Takes, schema: &Value) -> Kind {
         Takes::Rate => Kind::Rate,
         Takes::Itself(text) => Kind::Itself(text),
         Takes::Fields => Kind::Fields,
+        Takes::Filter => kind(schema).unspelled(),
+        Takes::Labels => Kind::Labels,
+        Takes::Id(ids) => Kind::Id(ids),
+        Takes::Empty => {
+            let others = declared.iter().filter(|it| it.is_one_of && !it.is_needed);
+            let others = others.map(|it| it.field).filter(|it| *it != flag.field);
+            Kind::Empty(others.collect())
+        }
     }
 }
 
@@ -194,7 +221,7 @@ fn kind(schema: &Value) -> Kind {
     let is =
         |name: &str| schema["type"] == name || texts(&schema["type"]).iter().any(|it| it == name);
     match schema["format"].as_str() {
-        Some("uuid") => Kind::Task,
+        Some("uuid") => Kind::Id(&TASK_IDS),
         Some("date-time") => Kind::Time,
         _ if is("string") => Kind::Text,
         _ if is("integer") => Kind::Number {
@@ -230,13 +257,14 @@ impl Kind {
         most: u64::MAX,
     };
 
-    /// The same with words as they are sent.
+    /// The same with words as they are sent, and nothing but these.
     fn unspelled(self) -> Self {
         match self {
             Self::Word(words) => {
                 let words = words.into_iter().map(|word| Word {
                     typed: word.sent.clone(),
-                    ..word
+                    sent: word.sent,
+                    about: String::new(),
                 });
                 Self::Word(words.collect())
             }
@@ -248,7 +276,7 @@ impl Kind {
     /// Reads a value of the flag.
     fn parser(&self) -> ValueParser {
         match self {
-            Self::Text | Self::Switch | Self::Itself(_) => {
+            Self::Text | Self::Switch | Self::Itself(_) | Self::Empty(_) | Self::Labels => {
                 ValueParser::new(|text: &str| Ok::<_, String>(Value::from(text)))
             }
             Self::Number { least, most } => {
@@ -283,8 +311,9 @@ impl Kind {
                 };
                 ValueParser::new(PossibleValuesParser::new(shown).map(read))
             }
-            Self::Task => {
-                ValueParser::new(|text: &str| ids::checked(&TASK_IDS, text).map(Value::from))
+            Self::Id(ids) => {
+                let ids = *ids;
+                ValueParser::new(move |text: &str| ids::checked(ids, text).map(Value::from))
             }
             Self::Time => ValueParser::new(|text: &str| {
                 let time = text.parse::<Since>();
@@ -316,6 +345,7 @@ impl Kind {
             Self::File => Some("FILE"),
             Self::JsonOrFile => Some("JSON|FILE"),
             Self::Fields => Some("FIELD=VALUE"),
+            Self::Labels => Some("NAME=VALUE"),
             _ => None,
         }
     }
@@ -340,7 +370,7 @@ impl Field {
     /// Of what its flag has an id.
     pub(super) const fn ids(&self) -> Option<&'static Ids> {
         match self.kind {
-            Kind::Task => Some(&TASK_IDS),
+            Kind::Id(ids) => Some(ids),
             _ => None,
         }
     }
@@ -348,6 +378,9 @@ impl Field {
     pub(super) fn arg(&self) -> Arg {
         let arg = Arg::new(self.name.clone()).long(self.flag.clone());
         let arg = arg.required(self.is_required).help(self.about.clone());
+        if let Kind::Empty(others) = &self.kind {
+            return arg.action(ArgAction::SetTrue).conflicts_with_all(others);
+        }
         if matches!(self.kind, Kind::Switch | Kind::Itself(_)) {
             return arg.action(ArgAction::SetTrue);
         }
@@ -356,24 +389,31 @@ impl Field {
         let arg = arg.value_name(name).value_parser(self.kind.parser());
         let arg = arg.default_values(self.usual.clone());
         match self.kind {
-            Kind::Many(_) | Kind::Fields => arg.action(ArgAction::Append),
+            Kind::Many(_) | Kind::Fields | Kind::Labels => arg.action(ArgAction::Append),
             _ => arg,
         }
     }
 
     /// What a command line says of it; `None`: nothing.
     pub(super) fn value(&self, given: &ArgMatches) -> Result<Option<Value>, Exit> {
-        if matches!(self.kind, Kind::Switch | Kind::Itself(_)) {
+        if matches!(self.kind, Kind::Switch | Kind::Itself(_) | Kind::Empty(_)) {
             let is_set = given.get_flag(&self.name);
             return Ok(is_set.then(|| match self.kind {
                 Kind::Itself(text) => Value::from(text),
+                Kind::Empty(_) => json!({}),
                 _ => Value::Bool(true),
             }));
         }
         let values = given.get_many::<Value>(&self.name);
         let values: Vec<_> = values.into_iter().flatten().cloned().collect();
         match &self.kind {
-            Kind::Fields => SetArgs::of(values.into_iter().filter_map(pair)).patch(),
+            Kind::Fields => patch(values.into_iter().filter_map(pair)),
+            Kind::Labels => {
+                let labels = Labels::of_pairs(values.iter().filter_map(Value::as_str));
+                let labels =
+                    labels.map_err(|error| Exit::usage(format!("--{}: {error}", self.flag)))?;
+                Ok((!labels.is_empty()).then(|| json!(labels)))
+            }
             Kind::Many(_) => Ok((!values.is_empty()).then_some(Value::Array(values))),
             Kind::File => {
                 let file = values.first().and_then(Value::as_str);

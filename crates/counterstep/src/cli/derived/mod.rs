@@ -25,17 +25,14 @@ use counterstep_contracts::operation::{
 };
 use counterstep_node::{Exit, Layers};
 use flags::Field;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 const FOLLOW: &str = "follow";
 
 /// Adds the commands of these operations to their groups.
 pub(super) fn add_to(whole: Command, operations: &[Declared]) -> Command {
-    let all = operations
-        .iter()
-        .chain(BY_HAND)
-        .filter_map(|it| Some((it.about.command?, it)));
-    let whole = all.clone().fold(whole, |whole, (asks, _)| {
+    let all = all(operations);
+    let whole = all.iter().fold(whole, |whole, (asks, _)| {
         let [group, _] = asks.words;
         match whole.find_subcommand(group) {
             Some(_) => whole,
@@ -44,15 +41,14 @@ pub(super) fn add_to(whole: Command, operations: &[Declared]) -> Command {
     });
     whole.mut_subcommands(|mut group| {
         let name = group.get_name().to_owned();
-        let mut of_group = all.clone().filter(|(asks, _)| asks.words[0] == name);
-        if let Some((_, it)) = of_group.find(|(asks, _)| asks.is_of_group) {
+        let its = all.iter().filter(|(asks, _)| asks.words[0] == name);
+        if let Some((_, it)) = its.clone().find(|(asks, _)| asks.is_of_group) {
             group = group.args(flags::of(it).0.iter().map(Field::arg));
         }
-        let its = all.clone().filter(|(asks, _)| asks.words[0] == name);
         let its = its.map(|(asks, it)| {
-            let also = all.clone().filter_map(|(of, it)| Some((of.also?, it)));
+            let also = all.iter().filter_map(|(of, it)| Some((of.also?, it)));
             let also = also.filter(|(also, _)| also.words == asks.words);
-            also.fold(command_of(asks, it), |command, (also, it)| {
+            also.fold(command_of(*asks, it), |command, (also, it)| {
                 command.args(flag_of(also, it))
             })
         });
@@ -60,7 +56,7 @@ pub(super) fn add_to(whole: Command, operations: &[Declared]) -> Command {
             true => &GateMove::ALL,
             false => &[],
         };
-        let moves = moves.iter().map(|does| of_gates(*does, all.clone()));
+        let moves = moves.iter().map(|does| of_gates(*does, &all));
         let its: Vec<_> = its.chain(moves).collect();
         // By name, so that those that are written by hand do not stand before them.
         let group = match its.is_empty() {
@@ -80,11 +76,18 @@ pub(super) fn add_to(whole: Command, operations: &[Declared]) -> Command {
     })
 }
 
+/// All commands of operations, each with what it asks for.
+fn all(operations: &[Declared]) -> Vec<(Asks, Declared)> {
+    let all = operations.iter().chain(BY_HAND);
+    let all = all.flat_map(Declared::commands);
+    all.filter_map(|it| Some((it.about.command?, it))).collect()
+}
+
 /// The commands that do this to a gate, each by the kind of what it shuts or opens.
-fn of_gates<'a>(does: GateMove, all: impl Iterator<Item = (Asks, &'a Declared)>) -> Command {
-    let its = all.filter_map(|(asks, it)| {
+fn of_gates(does: GateMove, all: &[(Asks, Declared)]) -> Command {
+    let its = all.iter().filter_map(|(asks, it)| {
         let (_, kind) = asks.gate.filter(|(its, _)| *its == does)?;
-        Some(command_of(asks, it).name(kind.as_str()))
+        Some(command_of(*asks, it).name(kind.as_str()))
     });
     Command::new(does.word())
         .about(does.summary())
@@ -159,7 +162,7 @@ pub(super) fn run(
     let of_group = matches.subcommand().map(|(_, of_group)| of_group);
     let before_another = of_group.filter(|of_group| of_group.subcommand().is_some());
     let flags = before_another.map_or(Ok(()), none_of_its_own);
-    Some(flags.and_then(|()| run_one(it, given, program)))
+    Some(flags.and_then(|()| run_one(&it, given, program)))
 }
 
 /// A group that is a command has flags of its own, which mean nothing to the commands in it.
@@ -181,33 +184,30 @@ fn none_of_its_own(of_group: &ArgMatches) -> Result<(), Exit> {
 
 /// The operation that a command line names, and its arguments.
 fn find<'a>(
-    operations: &'a [Declared],
+    operations: &[Declared],
     matches: &'a ArgMatches,
-) -> Option<(&'a Declared, &'a ArgMatches)> {
+) -> Option<(Declared, &'a ArgMatches)> {
     let (group, of_group) = matches.subcommand()?;
-    let all = || {
-        let all = operations.iter().chain(BY_HAND);
-        all.filter_map(|it| Some((it.about.command?, it)))
-    };
+    let mut all = all(operations).into_iter();
     let Some((name, given)) = of_group.subcommand() else {
-        let found = all().find(|(asks, _)| asks.is_of_group && asks.words[0] == group);
+        let found = all.find(|(asks, _)| asks.is_of_group && asks.words[0] == group);
         return Some((found?.1, of_group));
     };
     if let Some((kind, given)) = given.subcommand() {
         let is_it = |does: GateMove, its: GateKind| {
             (GateMove::GROUP, does.word(), its.as_str()) == (group, name, kind)
         };
-        let found = all().find(|(asks, _)| asks.gate.is_some_and(|(does, its)| is_it(does, its)));
+        let found = all.find(|(asks, _)| asks.gate.is_some_and(|(does, its)| is_it(does, its)));
         return Some((found?.1, given));
     }
     let words = [group, name];
     // With its flag another operation is meant.
-    let also = all().find(|(asks, it)| {
+    let also = all.clone().find(|(asks, it)| {
         let has = |also: Also| also.words == words;
         let flag = it.params.last().filter(|_| asks.also.is_some_and(has));
         flag.is_some_and(|flag| given.contains_id(flag.name))
     });
-    let found = also.or_else(|| all().find(|(asks, _)| asks.words == words))?;
+    let found = also.or_else(|| all.find(|(asks, _)| asks.words == words))?;
     Some((found.1, given))
 }
 
@@ -249,22 +249,25 @@ async fn find_ids(
     remote: &Remote,
     it: &Declared,
     named: &mut [String],
-    mut body: Option<&mut Value>,
+    body: Option<&mut Value>,
 ) -> Result<(), Exit> {
-    let mut found = Vec::new();
+    let (mut found, mut none) = (Vec::new(), Value::Null);
     for (at, param) in it.params.iter().enumerate() {
         if let (Some(ids), (before, [text, ..])) = (param.ids, named.split_at_mut(at)) {
             found.extend(ids::complete(remote, ids, before, text).await?);
         }
     }
+    let body = body.unwrap_or(&mut none);
     for field in flags::of(it).0 {
-        let value = body.as_deref_mut();
-        let value = value.and_then(|body| body.get_mut(&field.name));
+        let value = body.get_mut(&field.name);
         if let (Some(ids), Some(Value::String(text))) = (field.ids(), value) {
             found.extend(ids::complete(remote, ids, &[], text).await?);
         }
     }
-    ids::confirm(remote, &it.about, &found)
+    match it.about.changes_with(body) {
+        true => ids::confirm(remote, &it.about, &found),
+        false => Ok(()),
+    }
 }
 
 /// What a command line names, and what it sends. An id may be a part of one.
@@ -289,10 +292,16 @@ fn asked(it: &Declared, given: &ArgMatches) -> Result<(Vec<String>, Option<Value
     if it.input.is_none() {
         return Ok((named, None));
     }
-    let mut body = Map::new();
+    let preset = it.about.command.map_or(&[][..], |it| it.given).iter();
+    let preset = preset.map(|(name, value)| ((*name).to_owned(), json!(value)));
+    let mut body: Map<_, _> = preset.collect();
     for field in flags::of(it).0 {
-        if let Some(value) = field.value(given)? {
-            body.insert(field.name.clone(), value);
+        match (field.value(given)?, field.name.split_once('.')) {
+            (None, _) => {}
+            (Some(value), None) => drop(body.insert(field.name, value)),
+            (Some(value), Some((of, name))) => {
+                body.entry(of).or_insert_with(|| json!({}))[name] = value;
+            }
         }
     }
     let is_whole = it.about.command.is_some_and(|it| it.body.is_some());
@@ -322,14 +331,17 @@ async fn answered(
     named: &[&str],
     body: Option<&Value>,
 ) -> Result<Bytes, Exit> {
-    if it.about.changes() {
-        let what = named.join(" ");
-        remote.confirm(&format!("{} ({what})", it.about.summary))?;
+    if it.about.changes_with(body.unwrap_or(&Value::Null)) {
+        let what = match named {
+            [] => it.about.summary.to_owned(),
+            _ => format!("{} ({})", it.about.summary, named.join(" ")),
+        };
+        remote.confirm(&what)?;
     }
     let answer = remote.ask(&it.about, named, body).await?;
     let answer = filled(remote, it, named, body, answer).await?;
-    let query = body.filter(|_| it.query.is_some());
-    let task_type = query.and_then(|query| query["type"].as_str());
+    let types = body.map(|sent| [&sent["type"], &sent["filter"]["type"]]);
+    let task_type = types.and_then(|types| types.into_iter().find_map(Value::as_str));
     if let Some(name) = task_type.filter(|_| is_empty(&answer)) {
         types::tell_unknown(remote, name).await;
     }
@@ -392,6 +404,13 @@ fn printed(
     let query = query.and_then(Value::as_object);
     let is_filtered = query.is_some_and(|all| all.keys().any(|name| name != "limit"));
     let shown = |shown: ShownFn| Ok(shown(answer)?.filtered(is_filtered));
+    if let Some(part) = it.about.command.and_then(|it| it.part) {
+        let answer: Value = serde_json::from_slice(answer).map_err(unreadable)?;
+        let part = answer[part].as_array().map_or(&[][..], |it| it);
+        if let Some(text) = out.as_json(&part)? {
+            return Ok(text);
+        }
+    }
     match it.output {
         None if out.is_json() => Ok(String::new()),
         None => Ok(format!("{}\n", it.about.answers)),

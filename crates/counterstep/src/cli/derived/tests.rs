@@ -74,7 +74,7 @@ fn read(
 ) -> Option<(&'static str, Vec<String>, Option<Value>)> {
     let matches = parsed(operations, words).unwrap_or_else(|error| panic!("{words:?}: {error}"));
     let (it, given) = find(operations, &matches)?;
-    let (named, body) = asked(it, given).expect("it is well formed");
+    let (named, body) = asked(&it, given).expect("it is well formed");
     Some((it.about.id, named, body))
 }
 
@@ -218,6 +218,33 @@ fn moves() -> Vec<OperatorMove> {
             Some(json!({"from": "ship", "patch": patch, "note": "why"})),
         ),
         (
+            "startBulkOperation",
+            "",
+            Some(
+                json!({"action": "redrive", "group": "0123456789abcdef", "patch": patch, "note": "why"}),
+            ),
+        ),
+        (
+            "startBulkOperation",
+            "",
+            Some(json!({"action": "resolve", "as": "not_needed", "filter": {}, "note": "why"})),
+        ),
+        (
+            "startBulkOperation",
+            "",
+            Some(
+                json!({"action": "cancel", "filter": {"type": "Order", "labels": {"a": "b=c", "d": "e f"}}, "note": "why"}),
+            ),
+        ),
+        (
+            "startBulkOperation",
+            "",
+            Some(json!({
+                "action": "run-again", "from": "ship", "note": "why",
+                "filter": {"status": ["failed", "cancelled"], "failure_class": "timed_out", "failure_text": "no seat"},
+            })),
+        ),
+        (
             "setLimit",
             "type:a/b",
             Some(json!({"at_once": 3, "rate": {"starts": 50, "per": "1s"}, "note": "why"})),
@@ -244,14 +271,14 @@ fn moves() -> Vec<OperatorMove> {
 fn each_command_that_a_move_prints_is_read_as_the_move_that_it_is() {
     let moves = moves();
     let all = ALL.iter().chain(BY_HAND);
-    for about in all.filter(|it| it.query.is_none()).map(|it| &it.about) {
-        if about.command.is_none() {
-            continue;
-        }
-        let is_tried = moves
-            .iter()
-            .any(|it| it.operation.as_deref() == Some(about.id));
-        assert!(is_tried, "{}", about.id);
+    let commands = all.filter(|it| it.query.is_none());
+    for about in commands.flat_map(Declared::commands).map(|it| it.about) {
+        let words = about.command.expect("a command").words;
+        let is_it = |it: &OperatorMove| {
+            let its = it.words().expect("words");
+            it.operation.as_deref() == Some(about.id) && its.starts_with(&words.map(str::to_owned))
+        };
+        assert!(moves.iter().any(is_it), "{words:?}");
     }
     for can in moves {
         let words = can.words().unwrap_or_else(|| panic!("{can:?}"));
@@ -269,6 +296,124 @@ fn each_command_that_a_move_prints_is_read_as_the_move_that_it_is() {
         };
         assert_eq!(without_user(body), can.body, "{words:?}");
     }
+}
+
+#[test]
+fn a_preset_sends_what_is_given_and_what_its_flags_have() {
+    let group = "0123456789abcdef";
+    for (words, id, sent) in [
+        (
+            &["schedules", "next", "nightly"][..],
+            "getSchedule",
+            json!({"next": 5}),
+        ),
+        (
+            &["schedules", "next", "nightly", "--count", "2"],
+            "getSchedule",
+            json!({"next": 2}),
+        ),
+        (
+            &["dead-letters", "redrive", "--group", "0123456789ABCDEF"],
+            "startBulkOperation",
+            json!({"action": "redrive", "group": group, "note": "why", "actor": "kim"}),
+        ),
+        (
+            &["bulk", "run-again", "--all", "--status", "resolved"],
+            "startBulkOperation",
+            json!({"action": "run-again", "filter": {"status": ["resolved"]}, "note": "why", "actor": "kim"}),
+        ),
+        (
+            &[
+                "bulk",
+                "cancel",
+                "--label",
+                "a=b",
+                "--until",
+                "2001-09-09T03:46:40+02:00",
+                "--preview",
+            ],
+            "startBulkOperation",
+            json!({
+                "action": "cancel", "preview": true, "note": "why", "actor": "kim",
+                "filter": {"labels": {"a": "b"}, "until": "2001-09-09T01:46:40.000000Z"},
+            }),
+        ),
+    ] {
+        let signed = ["--note", "why", "--actor", "kim"];
+        let signed = if id == "getSchedule" {
+            &[][..]
+        } else {
+            &signed
+        };
+        let (of, _, body) = read(ALL, &[words, signed].concat()).expect("its operation");
+        assert_eq!((of, body), (id, Some(sent)), "{words:?}");
+    }
+    for words in [
+        // Fields that the action does not take.
+        &["dead-letters", "redrive", "--all", "--as", "done"][..],
+        &["dead-letters", "redrive", "--all", "--from", "ship"],
+        &["bulk", "cancel", "--all", "--set", "a=1"],
+        // What it needs is missing.
+        &["dead-letters", "resolve", "--all"],
+        &["bulk", "run-again", "--all"],
+        &["bulk", "cancel"],
+        // All, and not all.
+        &["dead-letters", "redrive", "--all", "--status", "failed"],
+        &[
+            "bulk",
+            "run-again",
+            "--all",
+            "--status",
+            "failed",
+            "--type",
+            "Order",
+        ],
+    ] {
+        let words = [words, &["--note", "why"]].concat();
+        assert!(parsed(ALL, &words).is_err(), "{words:?}");
+    }
+}
+
+#[test]
+fn each_flag_of_a_command_and_what_a_preset_gives_is_a_field_of_what_is_sent() {
+    let mut presets = 0;
+    for it in ALL.iter().chain(BY_HAND).flat_map(Declared::commands) {
+        let command = it.about.command.expect("a command");
+        presets += usize::from(!command.given.is_empty());
+        let schema = it.input.map(|input| input.whole_schema());
+        let given = command.given.iter().map(|(field, _)| *field);
+        for field in command.flags.iter().map(|flag| flag.field).chain(given) {
+            let of = flags::field_of(schema.as_ref().expect("an input"), field);
+            assert!(of.is_object(), "{:?}: {field}", command.words);
+        }
+    }
+    assert_eq!(presets, 5);
+}
+
+#[test]
+fn a_command_that_prints_a_part_of_an_answer_prints_it_alone() {
+    let words = ["counterstep", "schedules", "next", "nightly"];
+    let matches = command(&Registry::new(), ALL).try_get_matches_from(words);
+    let matches = matches.expect("it is well formed");
+    let (it, _) = find(ALL, &matches).expect("its operation");
+    let mut view = (it.output.expect("an answer").example)();
+    let shown = |out: &OutputArgs, view: &Value| {
+        printed(out, &it, None, view.to_string().as_bytes()).expect("a text")
+    };
+    let (out, json) = (
+        OutputArgs::default(),
+        OutputArgs {
+            json: true,
+            ..OutputArgs::default()
+        },
+    );
+    assert_eq!(shown(&json, &view), "[]\n");
+    view["upcoming"] = json!(["2026-11-21T01:30:00.000000Z"]);
+    assert_eq!(shown(&out, &view), "2026-11-21T01:30:00.000000Z\n");
+    assert_eq!(
+        shown(&json, &view),
+        "[\n  \"2026-11-21T01:30:00.000000Z\"\n]\n"
+    );
 }
 
 #[test]
@@ -391,7 +536,7 @@ fn a_target_of_another_form_is_refused_before_anything_is_sent() {
     ] {
         let matches = parsed(ALL, &words).expect("a text");
         let (it, given) = find(ALL, &matches).expect("its operation");
-        let refused = asked(it, given).expect_err("no id");
+        let refused = asked(&it, given).expect_err("no id");
         assert!(refused.message.contains(part), "{}", refused.message);
     }
     assert!("not-a-uuid".parse::<TaskId>().is_err());
@@ -420,7 +565,7 @@ async fn whole_ids_are_sent_in_place_of_their_parts_once_they_are_confirmed() {
     for is_confirmed in [true, false] {
         let matches = parsed(ALL, &words).expect("two parts");
         let (it, given) = find(ALL, &matches).expect("its operation");
-        let (mut named, mut body) = asked(it, given).expect("it is well formed");
+        let (mut named, mut body) = asked(&it, given).expect("it is well formed");
         let (url, serving) = scripted(script());
         let remote = Remote::at(&url);
         let remote = if is_confirmed {
@@ -428,7 +573,7 @@ async fn whole_ids_are_sent_in_place_of_their_parts_once_they_are_confirmed() {
         } else {
             remote
         };
-        let found = find_ids(&remote, it, &mut named, body.as_mut()).await;
+        let found = find_ids(&remote, &it, &mut named, body.as_mut()).await;
         serving.join().expect("all was asked");
         match found {
             Ok(()) => {
@@ -488,11 +633,11 @@ async fn each_command_whose_target_is_an_id_takes_a_part_of_one() {
         .concat();
         let matches = parsed(ALL, &words).unwrap_or_else(|error| panic!("{words:?}: {error}"));
         let (of, given) = find(ALL, &matches).expect("its operation");
-        let (mut named, mut body) = asked(of, given).expect("it is well formed");
+        let (mut named, mut body) = asked(&of, given).expect("it is well formed");
         let looks = ids.looks.iter().map(|_| (path.clone(), page.clone()));
         let (url, serving) = scripted(looks.collect());
         let remote = Remote::at(&url).confirmed();
-        let found = find_ids(&remote, of, &mut named, body.as_mut()).await;
+        let found = find_ids(&remote, &of, &mut named, body.as_mut()).await;
         found.unwrap_or_else(|exit| panic!("{words:?}: {}", exit.message));
         serving.join().expect("all was asked");
         assert_eq!(
