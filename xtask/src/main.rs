@@ -13,6 +13,7 @@ mod guards;
 mod index;
 mod llms;
 mod machine;
+mod memory_folder;
 mod mutants;
 mod oldest_sqlite;
 mod outside;

@@ -5,6 +5,7 @@
 //! everything again. Then each test binary is run without cargo.
 
 use crate::executables::{self, Executable};
+use crate::memory_folder::MemoryFolder;
 use crate::tally::Tally;
 use crate::{command, dependencies, machine};
 use std::collections::{BTreeMap, VecDeque};
@@ -61,7 +62,15 @@ pub(crate) fn run(filter: Option<&str>) -> Result<(), String> {
             return close(failed, Some(error));
         }
     };
-    let waiting = Mutex::new(runs(&built, filter));
+    let temporary = MemoryFolder::make();
+    let mut all = runs(&built, filter);
+    if let Some(folder) = &temporary {
+        let tests = all.iter_mut().flat_map(|run| &mut run.tests);
+        tests.for_each(|test| {
+            test.env("TMPDIR", folder.path());
+        });
+    }
+    let waiting = Mutex::new(all);
     let total = Mutex::new((Tally::default(), None));
     std::thread::scope(|scope| {
         for _ in 0..SIDE_BY_SIDE {
