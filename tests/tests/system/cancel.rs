@@ -25,10 +25,10 @@ fn tasks(place: &Place, api: &Api, arguments: &[&str]) -> Ended {
 async fn a_cancel_reaches_a_step_that_hangs_in_another_process_and_everything_is_undone() {
     let place = Place::new();
     let served = services::api(&place, QUICK);
-    // Its limit of an attempt is far away: only the cancel can end it.
+    // Its limit of an attempt is far away: only the cancel can end it. A worker that gets no processor for two seconds keeps its lease.
     let hangs = [
         "--lease",
-        "2s",
+        "6s",
         "--test-time",
         "cancel_grace=500ms",
         "--plant-fault",
