@@ -1,5 +1,5 @@
 //! The folder for temporary files of the tests, in memory where there is room. Servers and embedded stores of hundreds of tests make and
-//! delete many small files there, and a disk takes a third of the tests' time for that; no test needs that they outlive the machine.
+//! delete many small files there, and a disk takes a fifth of the tests' time for that; no test needs that they outlive the machine.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
