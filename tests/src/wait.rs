@@ -3,8 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-/// Between two looks.
+/// Between two looks, at least.
 pub(crate) const PAUSE: Duration = Duration::from_millis(20);
+
+/// The pause behind a look that took so long: one that starts a process is not to keep a core busy until it sees something.
+fn pause(look: Duration) -> Duration {
+    (look * 2).clamp(PAUSE, Duration::from_secs(1))
+}
 
 /// For what takes a moment: generous, because only a failure ever waits that long.
 pub const SOON: Duration = Duration::from_secs(30);
@@ -24,6 +29,7 @@ pub async fn until<T, F: Future<Output = Option<T>>>(
 ) -> T {
     let started = Instant::now();
     loop {
+        let began = Instant::now();
         if let Some(found) = look().await {
             return found;
         }
@@ -31,7 +37,7 @@ pub async fn until<T, F: Future<Output = Option<T>>>(
             started.elapsed() < limit,
             "waited {limit:?} for this in vain: {what}"
         );
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(pause(began.elapsed())).await;
     }
 }
 
@@ -42,6 +48,7 @@ pub async fn until<T, F: Future<Output = Option<T>>>(
 pub fn until_now<T>(what: &str, limit: Duration, mut look: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
+        let began = Instant::now();
         if let Some(found) = look() {
             return found;
         }
@@ -49,6 +56,6 @@ pub fn until_now<T>(what: &str, limit: Duration, mut look: impl FnMut() -> Optio
             started.elapsed() < limit,
             "waited {limit:?} for this in vain: {what}"
         );
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(pause(began.elapsed()));
     }
 }

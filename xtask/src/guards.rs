@@ -54,7 +54,7 @@ const fn tested(
     }
 }
 
-const GUARDS: [Guard; 24] = [
+const GUARDS: [Guard; 25] = [
     tested(
         "abandoned request finds its task",
         "a client gets no answer, and the files of its task are deleted",
@@ -170,6 +170,11 @@ const GUARDS: [Guard; 24] = [
         "permits of others",
         "each process takes all permits of a limit",
         "limit",
+    ),
+    seen(
+        "revision of a document",
+        "a document is written over what another process has just written",
+        "23",
     ),
     seen(
         "same key for each attempt",

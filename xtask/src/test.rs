@@ -48,6 +48,25 @@ const WAITS: [(&str, &str); 3] = [(SYSTEM, "4"), ("engine", "4"), ("adapters", "
 /// The tests over real processes, which wait most, and from the first to the last moment of a run.
 const SYSTEM: &str = "system";
 
+/// What tests build by a cargo of their own: the crates below the cases of the macro, and those below a new program. They are
+/// built before the tests, so that each of these builds its own crates only.
+const BUILD_MORE: [(&str, &[&str]); 2] = [
+    (
+        "macros",
+        &[
+            "declarations_fail_as_their_cases_say",
+            "trybuild=cs0001_missing_undo",
+        ],
+    ),
+    (
+        SYSTEM,
+        &[
+            "--ignored",
+            "system::new_program::what_its_ci_builds_is_built",
+        ],
+    ),
+];
+
 /// Runs all tests, or those with this in their names.
 pub(crate) fn run(filter: Option<&str>) -> Result<(), String> {
     machine::prepare()?;
@@ -62,6 +81,9 @@ pub(crate) fn run(filter: Option<&str>) -> Result<(), String> {
             return close(failed, Some(error));
         }
     };
+    if filter.is_none() {
+        build_more(&built);
+    }
     let temporary = MemoryFolder::make();
     let mut all = runs(&built, filter);
     if let Some(folder) = &temporary {
@@ -118,6 +140,19 @@ fn build() -> Result<Vec<Executable>, String> {
     programs.args(PROGRAMS.iter().flat_map(|name| ["--bin", *name]));
     command::run(&mut programs)?;
     Ok(built)
+}
+
+/// Builds what single tests would build while the others run. Where that fails, the test itself fails and says why.
+fn build_more(built: &[Executable]) {
+    for (name, arguments) in BUILD_MORE {
+        for test in built.iter().filter(|it| it.test.as_deref() == Some(name)) {
+            let mut test = test.command();
+            test.arg("--exact").args(arguments);
+            if let Err(error) = command::output(&mut test) {
+                eprintln!("xtask: {error}");
+            }
+        }
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -15,6 +15,12 @@ use std::process::Command;
 
 const NAME: &str = "lamp-shop";
 
+/// The commands of its CI that build something.
+const BUILDS: [&str; 2] = [
+    "cargo test --features servers",
+    "cargo build --features servers",
+];
+
 /// This checkout.
 fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -156,14 +162,34 @@ fn shop_database(server: &Postgres) -> String {
     url
 }
 
-/// The commands of the crate's CI, run as it does: one shell each. Offline, with the versions and the
-/// target folder of this workspace.
-fn follow_ci(place: &Place, folder: &Path, shop: &str) {
-    // Beside the crate and not in it, which stays as it was written.
+/// What its cargo finds beside the crate, which stays as it was written: the profile and the versions of this workspace.
+fn settle(place: &Place, folder: &Path) {
     std::fs::create_dir(place.path().join(".cargo")).expect("a folder");
     std::fs::write(place.path().join(".cargo/config.toml"), profile()).expect("a file");
     std::fs::copy(top().join("Cargo.lock"), folder.join("Cargo.lock")).expect("the versions");
+}
 
+/// Runs a line of a shell in the crate. Offline, with the target folder of this workspace.
+fn shell(folder: &Path, line: &str, shop: &str) {
+    let mut shell = without_package(Command::new("bash"));
+    shell.args(["-euc", line]).current_dir(folder);
+    shell
+        .env("CARGO_TARGET_DIR", target_folder())
+        .env("CARGO_NET_OFFLINE", "true")
+        .env("SHOP_DATABASE", shop);
+    let ended = shell.output().expect("a shell");
+    let said = [ended.stdout, ended.stderr].concat();
+    assert!(
+        ended.status.success(),
+        "`{line}`: {}\n{}",
+        ended.status,
+        String::from_utf8_lossy(&said)
+    );
+}
+
+/// The commands of the crate's CI, run as it does: one shell each.
+fn follow_ci(place: &Place, folder: &Path, shop: &str) {
+    settle(place, folder);
     let ci =
         std::fs::read_to_string(folder.join(".github/workflows/ci.yml")).expect("a file for CI");
     let ci = documents(&ci).remove(0);
@@ -172,25 +198,14 @@ fn follow_ci(place: &Place, folder: &Path, shop: &str) {
         .iter()
         .filter_map(|step| step["run"].as_str())
         .collect();
-    assert!(lines.iter().any(|line| line.contains("test")), "{lines:?}");
+    for line in BUILDS {
+        assert!(lines.contains(&line), "{line}: {lines:?}");
+    }
     for line in lines {
         if line.contains("deploy render --check") {
             render(folder);
         }
-        let mut shell = without_package(Command::new("bash"));
-        shell.args(["-euc", line]).current_dir(folder);
-        shell
-            .env("CARGO_TARGET_DIR", target_folder())
-            .env("CARGO_NET_OFFLINE", "true")
-            .env("SHOP_DATABASE", shop);
-        let ended = shell.output().expect("a shell");
-        let said = [ended.stdout, ended.stderr].concat();
-        assert!(
-            ended.status.success(),
-            "`{line}`: {}\n{}",
-            ended.status,
-            String::from_utf8_lossy(&said)
-        );
+        shell(folder, line, shop);
     }
 }
 
@@ -246,11 +261,8 @@ async fn serve(place: &Place, deployment: &Deployment) {
     assert!(dev.stop().success());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_program_from_nothing_passes_its_sweep_serves_a_task_and_runs_as_its_files_deploy_it() {
-    let place = Place::new();
-    // Before the folder is locked by the other build.
-    let _ = program();
+/// `counterstep new`, and what its author adds.
+fn made(place: &Place) -> PathBuf {
     let checkout = top();
     let path = checkout.to_str().expect("UTF-8");
     let made = run(place.path(), &["new", NAME, "--path", path]);
@@ -261,10 +273,29 @@ async fn a_program_from_nothing_passes_its_sweep_serves_a_task_and_runs_as_its_f
         .assert_code(78)
         .assert_says("not empty; expected the name of a new folder");
     let folder = place.path().join(NAME);
-
     add_what_the_author_adds(&folder);
     add_the_program_of_the_readme(&folder);
     add_the_type_of_the_page_for_agents(&folder);
+    folder
+}
+
+/// Most of what its CI builds are the crates of this repository, once more.
+#[test]
+#[ignore = "part of the build of the tests: `cargo xtask test` runs it before them"]
+fn what_its_ci_builds_is_built() {
+    let place = Place::new();
+    let folder = made(&place);
+    settle(&place, &folder);
+    let [test, build] = BUILDS;
+    shell(&folder, &format!("{test} --no-run && {build}"), "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_from_nothing_passes_its_sweep_serves_a_task_and_runs_as_its_files_deploy_it() {
+    let place = Place::new();
+    // Before the folder is locked by the other build.
+    let _ = program();
+    let folder = made(&place);
     let server = Postgres::start();
     follow_ci(&place, &folder, &shop_database(&server));
     let deployment = Deployment {

@@ -138,7 +138,8 @@ const LOOPBACK: [&str; 2] = ["--webhook-allow", "127.0.0.1"];
 async fn requests_from_the_document_find_no_fault() {
     let place = Place::new();
     let served = services::dev(&place, &LOOPBACK);
-    drive(&place, served, None, &["--max-examples", "6"]).await;
+    // Made-up requests and sequences of requests are sent where keys are needed, too: below.
+    drive(&place, served, None, &["--phases", "examples,coverage"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -155,7 +156,7 @@ async fn requests_from_the_document_find_no_fault_where_keys_are_needed() {
         &place,
         served,
         Some(&key),
-        &[&phases[..], &["--max-examples", "4"]].concat(),
+        &[&phases[..], &["--max-examples", "6"]].concat(),
     )
     .await;
 }

@@ -5,6 +5,7 @@ use super::prepared::Prepare;
 use super::schema::documents;
 use crate::rows::DocumentRow;
 use counterstep_kernel::ports::{DocumentChange, DocumentQuery, DocumentWrite, Documents};
+use counterstep_steps::guard;
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
 use diesel::dsl::sql;
@@ -106,10 +107,10 @@ pub(super) fn put(
         .select(documents::rev)
         .get_result(connection)
         .optional()?;
-    if write
+    let is_as_read = write
         .expected
-        .is_some_and(|expected| expected.0 != rev.unwrap_or(0))
-    {
+        .is_none_or(|expected| expected.0 == rev.unwrap_or(0));
+    if !guard!("revision of a document", is_as_read) {
         return Ok(false);
     }
     let exists = rev.is_some();

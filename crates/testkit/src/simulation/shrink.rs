@@ -71,16 +71,20 @@ pub(super) fn story(outcome: &Outcome, setup: &dyn Fn(&mut Setup)) -> String {
     story
 }
 
-/// The last lines: of a longer story, those of the tasks that are named in what broke, and the faults.
+/// The last lines: of a longer story, those of the tasks and documents that are named in what broke, and the faults.
 fn of_what_broke<'a>(broken: &[String], lines: &'a [String]) -> Vec<&'a String> {
     let mut kept: Vec<_> = lines.iter().collect();
     let words = broken
         .iter()
         .flat_map(|it| it.split(|letter: char| !letter.is_ascii_hexdigit() && letter != '-'));
-    let tasks: Vec<_> = words.filter(|word| word.len() == TASK_LETTERS).collect();
-    if kept.len() > MOST_LINES && !tasks.is_empty() {
+    let tasks = words.filter(|word| word.len() == TASK_LETTERS);
+    let quoted = broken
+        .iter()
+        .flat_map(|it| it.split('`').skip(1).step_by(2));
+    let names: BTreeSet<_> = tasks.chain(quoted).collect();
+    if kept.len() > MOST_LINES && !names.is_empty() {
         kept.retain(|line| {
-            line.ends_with("(fault)") || tasks.iter().any(|task| line.contains(task))
+            line.ends_with("(fault)") || names.iter().any(|name| line.contains(name))
         });
     }
     let left_out = kept.len().saturating_sub(MOST_LINES);
@@ -204,6 +208,13 @@ mod tests {
         lines.extend((0..MOST_LINES).map(|at| format!("{at} s worker 1 writes {other}")));
         let broken = [format!("11: task {task}: object missing")];
         assert_eq!(of_what_broke(&broken, &lines), [&deleted, &fault]);
+        lines.insert(
+            1,
+            "20.5 s api 2 changes the document `bank` (limit)".to_owned(),
+        );
+        let document = ["23: api 2 changes the document `bank` (limit)".to_owned()];
+        assert_eq!(of_what_broke(&document, &lines), [&lines[1], &fault]);
+        lines.remove(1);
         // What names no task, and a story that is short, is shown with its last lines.
         let last = of_what_broke(&["deadlock".to_owned()], &lines);
         assert_eq!(

@@ -5,10 +5,11 @@ use super::link::Link;
 use super::world::By;
 use crate::through::Around;
 use async_trait::async_trait;
-use counterstep_contracts::{Epoch, TaskId};
+use counterstep_contracts::{Epoch, Rev, TaskId};
 use counterstep_kernel::change::transition::{Guard, Transition};
 use counterstep_kernel::ports::{
-    CommitError, Committed, Heartbeat, LoadFor, LoadedTask, Storage, StoreError,
+    CommitError, Committed, DocumentQuery, DocumentWrite, DocumentsPut, Heartbeat, LoadFor,
+    LoadedTask, Storage, StoreError,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,6 +52,17 @@ impl StoreLink {
         }
         Ok(())
     }
+}
+
+/// At which revision a document is; 0: there is none.
+async fn revision(store: &dyn Storage, of: &DocumentWrite) -> Result<Rev, StoreError> {
+    let query = DocumentQuery::Named {
+        kind: of.kind,
+        tenant: of.tenant.clone(),
+        names: vec![of.name.clone()],
+    };
+    let found = store.documents(&query).await?;
+    Ok(found.rows.first().map_or(Rev(0), |row| row.rev))
 }
 
 #[async_trait]
@@ -144,6 +156,43 @@ impl Around for StoreLink {
             answer
         };
         self.call("heartbeat", beat).await
+    }
+
+    /// Nothing is written between the look and the write: both are done where this is polled.
+    async fn put(
+        &self,
+        store: &dyn Storage,
+        writes: &[DocumentWrite],
+    ) -> Result<DocumentsPut, StoreError> {
+        let link = &self.0;
+        let put = async {
+            let mut decided = Vec::new();
+            for write in writes {
+                if let Some(expected) = write.expected {
+                    decided.push((write, expected, revision(store, write).await?));
+                }
+            }
+            let answer = store.put(writes).await;
+            let is_written = matches!(answer, Ok(DocumentsPut::Written(_)));
+            for (write, expected, rev) in decided {
+                let of = format!("the document `{}` ({})", write.name, write.kind.as_str());
+                if is_written {
+                    link.note(("document", &write.name), || {
+                        format!("changes {of} at revision {rev}")
+                    });
+                    if rev != expected {
+                        link.world.watch.fails(format!(
+                            "23: {} changes {of} as decided on revision {expected}, and it was at {rev}",
+                            link.process
+                        ));
+                    }
+                } else if rev != expected {
+                    link.world.watch.reached("document changed meanwhile");
+                }
+            }
+            answer
+        };
+        self.call("put", put).await
     }
 
     async fn commit(

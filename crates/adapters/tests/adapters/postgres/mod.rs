@@ -27,6 +27,7 @@ use counterstep_testkit::servers::shared_postgres;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
+use tokio::sync::OnceCell;
 use tokio_postgres::{Client, NoTls};
 
 /// A database of its own with the schema in it, and the embedded ports around its store.
@@ -44,11 +45,16 @@ pub(crate) fn options() -> PostgresOptions {
     }
 }
 
+/// A database with the schema in it.
 pub(crate) async fn database() -> String {
+    static MIGRATED: OnceCell<String> = OnceCell::const_new();
+    copy(MIGRATED.get_or_init(migrated).await).await
+}
+
+async fn migrated() -> String {
     let url = shared_postgres().database();
-    PostgresStore::migrate(&url, &options())
-        .await
-        .expect("a schema");
+    let done = PostgresStore::migrate(&url, &options()).await;
+    done.expect("a schema");
     url
 }
 
