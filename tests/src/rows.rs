@@ -127,7 +127,13 @@ impl Known {
     /// When it has not.
     pub fn assert_completed_once(&self) {
         let (id, status) = (self.record.task.id, self.record.task.status);
-        assert_eq!(status, TaskStatus::Completed, "task {id}: {}", self.trail());
+        let failure = &self.record.task.failure;
+        assert_eq!(
+            status,
+            TaskStatus::Completed,
+            "task {id}: {}: {failure:?}",
+            self.trail()
+        );
         let wrong = self.outputs_not_once();
         assert!(
             wrong.is_empty(),
