@@ -350,9 +350,17 @@ class Tasks:
     def __init__(self, calls: AsyncCalls) -> None:
         self._calls = calls
 
+    def suggest(self, *, q: str = NOT_GIVEN) -> AsyncIterator[types.Suggestion]:
+        """Complete a search: types, states, saved views, names and values of labels.
+
+        At most 20, which may be none. Needs the role `read`.
+        """
+        return cast("AsyncIterator[types.Suggestion]", self._calls.items("GET", "/api/searches/suggestions", (), query={"q": q}))
+
     def list(
         self,
         *,
+        q: str = NOT_GIVEN,
         type: str = NOT_GIVEN,
         status: Union[Literal["submitted", "dispatched", "running", "waiting", "completed", "compensating", "compensation_failed", "failed", "cancelled", "dead_lettered", "resolved"], Iterable[Literal["submitted", "dispatched", "running", "waiting", "completed", "compensating", "compensation_failed", "failed", "cancelled", "dead_lettered", "resolved"]]] = NOT_GIVEN,
         label: Union[str, Iterable[str]] = NOT_GIVEN,
@@ -362,11 +370,11 @@ class Tasks:
         failure_text: str = NOT_GIVEN,
         limit: int = NOT_GIVEN,
     ) -> AsyncIterator[types.TaskSummary]:
-        """List tasks, the newest first.
+        """List tasks, the newest first, or those that a search finds.
 
-        A page; without `next_cursor` the last one. Needs the role `read`.
+        A page; without `next_cursor` the last one. Needs the role `read`. `Problem`: `no-such-view`.
         """
-        return cast("AsyncIterator[types.TaskSummary]", self._calls.items("GET", "/api/tasks", (), query={"type": type, "status": status, "label": label, "since": since, "until": until, "failure_class": failure_class, "failure_text": failure_text, "limit": limit}))
+        return cast("AsyncIterator[types.TaskSummary]", self._calls.items("GET", "/api/tasks", (), query={"q": q, "type": type, "status": status, "label": label, "since": since, "until": until, "failure_class": failure_class, "failure_text": failure_text, "limit": limit}))
 
     async def cancel(self, task_id: str) -> types.CancelAnswer:
         """Cancel a task: what it has done is undone.
@@ -570,6 +578,32 @@ class Types:
         return cast("types.SlowSteps", await self._calls.json("GET", "/api/task-types/{}/slow-steps", (type,), query={"since": since, "tasks": tasks}))
 
 
+class Views:
+    def __init__(self, calls: AsyncCalls) -> None:
+        self._calls = calls
+
+    def list(self) -> AsyncIterator[types.SavedView]:
+        """List the saved views of the list of tasks, by name.
+
+        All of them, at most 50. Needs the role `read`.
+        """
+        return cast("AsyncIterator[types.SavedView]", self._calls.items("GET", "/api/views", ()))
+
+    async def delete(self, name: str) -> None:
+        """Delete a saved view; the tasks stay.
+
+        It is deleted. Needs the role `operate`. `Problem`: `no-such-view`.
+        """
+        await self._calls.nothing("DELETE", "/api/views/{}", (name,))
+
+    async def set(self, name: str, *, q: str, columns: Union[str, None] = NOT_GIVEN) -> types.SavedView:
+        """Save a search under a name, for all who see these tasks.
+
+        It is saved. Needs the role `operate`.
+        """
+        return cast("types.SavedView", await self._calls.json("PUT", "/api/views/{}", (name,), body={"q": q, "columns": columns}))
+
+
 class WebhookSecrets:
     def __init__(self, calls: AsyncCalls) -> None:
         self._calls = calls
@@ -639,5 +673,6 @@ class AsyncOperations:
         self.schedules = Schedules(calls)
         self.tasks = Tasks(calls)
         self.types = Types(calls)
+        self.views = Views(calls)
         self.webhook_secrets = WebhookSecrets(calls)
         self.workers = Workers(calls)

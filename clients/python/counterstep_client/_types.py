@@ -139,39 +139,40 @@ Priority = Literal["high", "normal", "low"]
 #: No step of the task's type waits for a signal of this name. `no-such-step`: The task's type has no step of this
 #: name. `no-such-schedule`: No schedule of this name. `no-such-webhook`: The task has no webhook of this id.
 #: `no-such-key`: No API key of this id. `no-such-queue`: No queue of this name. `no-such-workers`: No process of
-#: this role on a machine of this name. `no-such-breaker`: No breaker of this name. `no-such-limit`: No limit of
-#: this name. `no-such-bulk-operation`: The tenant has no bulk operation of this id. `no-such-poison-message`: No
-#: poison message of this id. `method-not-allowed`: The route has other methods. `slow-body`: The body arrived too
-#: slowly. `in-progress`: Same idempotency key, first request still in progress. `already-completed`: Cancel: it
-#: had already completed. `already-failed`: Cancel: it had already failed. `being-undone`: Cancel: it is being
-#: undone for another reason. `already-resolved`: Cancel: a person settled it. `already-ended`: Recoveries: the
-#: task has ended. `parked`: Cancel: it waits for a person. `not-cancellable`: Cancel: its type does not allow it.
-#: `not-parked`: Resolve, retry: it does not wait for a person. `not-settleable`: Resolve: not like that, in the
-#: state of the task or the step. `no-way-forward`: Retry: it is being undone, and no step runs forward again.
-#: `not-ended`: Run again: the task has not ended. `declaration-changed`: Run again from a step: the program has
-#: another version or definition of its type. `effects-undone`: Run again from a step: an earlier one was undone,
-#: or settled by hand. `step-not-completed`: Run again from a step: an earlier one has not completed.
-#: `scratch-read`: Run again from a step: it, or a later one, reads local files of an earlier one.
-#: `tasks-submitted`: Run again from a step: an earlier one has submitted tasks. `payload-erased`: Run again: its
-#: request, or an output that is kept, was erased. `files-gone`: Run again: files that it needs are not there any
-#: more. `alerts-off`: Alerts: no address is set to which they go. `request-not-changeable`: Retry: a step has
-#: submitted tasks by the request, or the task is being undone. `type-disabled`: Its type takes no submissions for
-#: now. `schedule-declared`: Schedule: a program declares it. `schedule-busy`: Schedule: its last task runs, and it
-#: does not allow two. `not-completed`: The task has no result yet, or never will. `signal-too-late`: Signal: the
-#: task no longer waits for it. `signal-taken`: Signal: another body was accepted for it before. `group-renamed`:
-#: Bulk operation: an older program named the group, and it has other ids now. `too-large`: Body or part over its
-#: limit. `address-too-long`: The address over its limit. `unsupported-media-type`: Another content type is needed.
-#: `range-not-satisfiable`: Result: the file has no byte of the range. `invalid-request`: The body can be read and
-#: breaks a rule. `invalid-output`: Resolve: the output does not fit the step's declared type.
-#: `idempotency-mismatch`: Same idempotency key, other body. `invalid-webhook`: A webhook may not go to this
-#: address. `webhooks-off`: This server sends no webhooks. `links-off`: This server makes no links to results.
-#: `invalid-label`: A label that is not acceptable. `invalid-file-name`: A file name that is not acceptable.
-#: `header-too-large`: A header is too large. `internal`: Our fault; the log has the details. `too-many-requests`:
-#: The caller sends more requests than it may, or has as many streams or uploads open as it may.
-#: `too-many-waiting`: More tasks of the type wait than may. `too-many-at-once`: As many tasks of the type or key
-#: are under way as may be. `too-many-streams`: As many streams are open as the process takes. `unavailable`: A
-#: server that is needed does not answer. `storage-full`: The disk of the database or of the object store is full.
-ProblemCode = Literal["malformed-body", "malformed-parameter", "malformed-idempotency-key", "malformed-authorization", "unauthenticated", "forbidden", "host-not-allowed", "cross-site", "no-such-route", "no-such-task", "no-such-task-type", "no-such-result", "no-such-link", "no-such-signal", "no-such-step", "no-such-schedule", "no-such-webhook", "no-such-key", "no-such-queue", "no-such-workers", "no-such-breaker", "no-such-limit", "no-such-bulk-operation", "no-such-poison-message", "method-not-allowed", "slow-body", "in-progress", "already-completed", "already-failed", "being-undone", "already-resolved", "already-ended", "parked", "not-cancellable", "not-parked", "not-settleable", "no-way-forward", "not-ended", "declaration-changed", "effects-undone", "step-not-completed", "scratch-read", "tasks-submitted", "payload-erased", "files-gone", "alerts-off", "request-not-changeable", "type-disabled", "schedule-declared", "schedule-busy", "not-completed", "signal-too-late", "signal-taken", "group-renamed", "too-large", "address-too-long", "unsupported-media-type", "range-not-satisfiable", "invalid-request", "invalid-output", "idempotency-mismatch", "invalid-webhook", "webhooks-off", "links-off", "invalid-label", "invalid-file-name", "header-too-large", "internal", "too-many-requests", "too-many-waiting", "too-many-at-once", "too-many-streams", "unavailable", "storage-full"]
+#: this role on a machine of this name. `no-such-breaker`: No breaker of this name. `no-such-view`: No saved view
+#: has this name. `no-such-limit`: No limit of this name. `no-such-bulk-operation`: The tenant has no bulk
+#: operation of this id. `no-such-poison-message`: No poison message of this id. `method-not-allowed`: The route
+#: has other methods. `slow-body`: The body arrived too slowly. `in-progress`: Same idempotency key, first request
+#: still in progress. `already-completed`: Cancel: it had already completed. `already-failed`: Cancel: it had
+#: already failed. `being-undone`: Cancel: it is being undone for another reason. `already-resolved`: Cancel: a
+#: person settled it. `already-ended`: Recoveries: the task has ended. `parked`: Cancel: it waits for a person.
+#: `not-cancellable`: Cancel: its type does not allow it. `not-parked`: Resolve, retry: it does not wait for a
+#: person. `not-settleable`: Resolve: not like that, in the state of the task or the step. `no-way-forward`: Retry:
+#: it is being undone, and no step runs forward again. `not-ended`: Run again: the task has not ended.
+#: `declaration-changed`: Run again from a step: the program has another version or definition of its type.
+#: `effects-undone`: Run again from a step: an earlier one was undone, or settled by hand. `step-not-completed`:
+#: Run again from a step: an earlier one has not completed. `scratch-read`: Run again from a step: it, or a later
+#: one, reads local files of an earlier one. `tasks-submitted`: Run again from a step: an earlier one has submitted
+#: tasks. `payload-erased`: Run again: its request, or an output that is kept, was erased. `files-gone`: Run again:
+#: files that it needs are not there any more. `alerts-off`: Alerts: no address is set to which they go.
+#: `request-not-changeable`: Retry: a step has submitted tasks by the request, or the task is being undone.
+#: `type-disabled`: Its type takes no submissions for now. `schedule-declared`: Schedule: a program declares it.
+#: `schedule-busy`: Schedule: its last task runs, and it does not allow two. `not-completed`: The task has no
+#: result yet, or never will. `signal-too-late`: Signal: the task no longer waits for it. `signal-taken`: Signal:
+#: another body was accepted for it before. `group-renamed`: Bulk operation: an older program named the group, and
+#: it has other ids now. `too-large`: Body or part over its limit. `address-too-long`: The address over its limit.
+#: `unsupported-media-type`: Another content type is needed. `range-not-satisfiable`: Result: the file has no byte
+#: of the range. `invalid-request`: The body can be read and breaks a rule. `invalid-output`: Resolve: the output
+#: does not fit the step's declared type. `idempotency-mismatch`: Same idempotency key, other body.
+#: `invalid-webhook`: A webhook may not go to this address. `webhooks-off`: This server sends no webhooks.
+#: `links-off`: This server makes no links to results. `invalid-label`: A label that is not acceptable.
+#: `invalid-file-name`: A file name that is not acceptable. `header-too-large`: A header is too large. `internal`:
+#: Our fault; the log has the details. `too-many-requests`: The caller sends more requests than it may, or has as
+#: many streams or uploads open as it may. `too-many-waiting`: More tasks of the type wait than may.
+#: `too-many-at-once`: As many tasks of the type or key are under way as may be. `too-many-streams`: As many
+#: streams are open as the process takes. `unavailable`: A server that is needed does not answer. `storage-full`:
+#: The disk of the database or of the object store is full.
+ProblemCode = Literal["malformed-body", "malformed-parameter", "malformed-idempotency-key", "malformed-authorization", "unauthenticated", "forbidden", "host-not-allowed", "cross-site", "no-such-route", "no-such-task", "no-such-task-type", "no-such-result", "no-such-link", "no-such-signal", "no-such-step", "no-such-schedule", "no-such-webhook", "no-such-key", "no-such-queue", "no-such-workers", "no-such-breaker", "no-such-view", "no-such-limit", "no-such-bulk-operation", "no-such-poison-message", "method-not-allowed", "slow-body", "in-progress", "already-completed", "already-failed", "being-undone", "already-resolved", "already-ended", "parked", "not-cancellable", "not-parked", "not-settleable", "no-way-forward", "not-ended", "declaration-changed", "effects-undone", "step-not-completed", "scratch-read", "tasks-submitted", "payload-erased", "files-gone", "alerts-off", "request-not-changeable", "type-disabled", "schedule-declared", "schedule-busy", "not-completed", "signal-too-late", "signal-taken", "group-renamed", "too-large", "address-too-long", "unsupported-media-type", "range-not-satisfiable", "invalid-request", "invalid-output", "idempotency-mismatch", "invalid-webhook", "webhooks-off", "links-off", "invalid-label", "invalid-file-name", "header-too-large", "internal", "too-many-requests", "too-many-waiting", "too-many-at-once", "too-many-streams", "unavailable", "storage-full"]
 
 #: What a caller may do. Each role includes those before it. `read`: Read tasks, their files, schedules and task
 #: types of its tenant. `submit`: Submit tasks, cancel them, send them signals. `operate`: Decide about parked
@@ -575,6 +576,9 @@ class BulkFilter(TypedDict, total=False):
     failure_text: Optional[str]
     #: With all of these labels.
     labels: Labels
+    #: A search, as `GET /api/tasks?q=` takes it, each term of which is read as one thing. Answers have what it was
+    #: read as in the fields below.
+    q: Optional[str]
     #: Submitted not before this time.
     since: Optional[str]
     #: In one of these states. None: in any state that the action is for; with `run-again` there has to be one.
@@ -597,6 +601,9 @@ class BulkFilterInput(TypedDict, total=False):
     failure_text: Optional[str]
     #: With all of these labels.
     labels: Labels
+    #: A search, as `GET /api/tasks?q=` takes it, each term of which is read as one thing. Answers have what it was
+    #: read as in the fields below.
+    q: Optional[str]
     #: Submitted not before this time.
     since: Optional[str]
     #: In one of these states. None: in any state that the action is for; with `run-again` there has to be one.
@@ -1837,6 +1844,26 @@ class SampleView(_SampleViewMust, _SampleViewMay):
     """
 
 
+class _SavedViewMust(TypedDict):
+    #: Who has saved it last.
+    by: str
+    #: Its name, as `view:NAME` has it.
+    name: str
+    #: The search.
+    q: str
+    #: When.
+    updated_at: str
+
+
+class _SavedViewMay(TypedDict, total=False):
+    #: The columns that the page shows.
+    columns: Optional[str]
+
+
+class SavedView(_SavedViewMust, _SavedViewMay):
+    """A saved view."""
+
+
 class _ScheduleSpecMust(TypedDict):
     #: The task type, by its declared name or its route.
     type: str
@@ -2153,6 +2180,15 @@ class StepView(_StepViewMust, _StepViewMay):
     """A step as a client sees it."""
 
 
+class Suggestion(TypedDict):
+    """An expression that begins as what was typed."""
+
+    #: What the last term of it is.
+    about: str
+    #: The whole expression.
+    q: str
+
+
 class _SwitchRequestMust(TypedDict):
     #: Why: what clients are told whose submissions are refused.
     note: str
@@ -2363,6 +2399,20 @@ class UndoneStep(TypedDict):
     task_type: str
     #: Number of tasks in which it would be undone.
     tasks: int
+
+
+class _ViewSpecMust(TypedDict):
+    #: The search, as `GET /api/tasks?q=` takes it. It names no other view.
+    q: str
+
+
+class _ViewSpecMay(TypedDict, total=False):
+    #: The columns that the page shows, as `labels,submitted`; missing: those that it shows anyway.
+    columns: Optional[str]
+
+
+class ViewSpec(_ViewSpecMust, _ViewSpecMay):
+    """What is saved."""
 
 
 class WebhookSecretsView(TypedDict):

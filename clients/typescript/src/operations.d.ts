@@ -319,6 +319,11 @@ export interface BulkFilter {
   failure_text?: string | null;
   /** With all of these labels. */
   labels?: Labels;
+  /**
+   * A search, as `GET /api/tasks?q=` takes it, each term of which is read as one thing. Answers have what it was
+   * read as in the fields below.
+   */
+  q?: string | null;
   /** Submitted not before this time. */
   since?: string | null;
   /** In one of these states. None: in any state that the action is for; with `run-again` there has to be one. */
@@ -337,6 +342,11 @@ export interface BulkFilterInput {
   failure_text?: string | null;
   /** With all of these labels. */
   labels?: Labels;
+  /**
+   * A search, as `GET /api/tasks?q=` takes it, each term of which is read as one thing. Answers have what it was
+   * read as in the fields below.
+   */
+  q?: string | null;
   /** Submitted not before this time. */
   since?: string | null;
   /** In one of these states. None: in any state that the action is for; with `run-again` there has to be one. */
@@ -1334,38 +1344,39 @@ export type Priority =
  * No step of the task's type waits for a signal of this name. `no-such-step`: The task's type has no step of this
  * name. `no-such-schedule`: No schedule of this name. `no-such-webhook`: The task has no webhook of this id.
  * `no-such-key`: No API key of this id. `no-such-queue`: No queue of this name. `no-such-workers`: No process of
- * this role on a machine of this name. `no-such-breaker`: No breaker of this name. `no-such-limit`: No limit of
- * this name. `no-such-bulk-operation`: The tenant has no bulk operation of this id. `no-such-poison-message`: No
- * poison message of this id. `method-not-allowed`: The route has other methods. `slow-body`: The body arrived too
- * slowly. `in-progress`: Same idempotency key, first request still in progress. `already-completed`: Cancel: it
- * had already completed. `already-failed`: Cancel: it had already failed. `being-undone`: Cancel: it is being
- * undone for another reason. `already-resolved`: Cancel: a person settled it. `already-ended`: Recoveries: the
- * task has ended. `parked`: Cancel: it waits for a person. `not-cancellable`: Cancel: its type does not allow it.
- * `not-parked`: Resolve, retry: it does not wait for a person. `not-settleable`: Resolve: not like that, in the
- * state of the task or the step. `no-way-forward`: Retry: it is being undone, and no step runs forward again.
- * `not-ended`: Run again: the task has not ended. `declaration-changed`: Run again from a step: the program has
- * another version or definition of its type. `effects-undone`: Run again from a step: an earlier one was undone,
- * or settled by hand. `step-not-completed`: Run again from a step: an earlier one has not completed.
- * `scratch-read`: Run again from a step: it, or a later one, reads local files of an earlier one.
- * `tasks-submitted`: Run again from a step: an earlier one has submitted tasks. `payload-erased`: Run again: its
- * request, or an output that is kept, was erased. `files-gone`: Run again: files that it needs are not there any
- * more. `alerts-off`: Alerts: no address is set to which they go. `request-not-changeable`: Retry: a step has
- * submitted tasks by the request, or the task is being undone. `type-disabled`: Its type takes no submissions for
- * now. `schedule-declared`: Schedule: a program declares it. `schedule-busy`: Schedule: its last task runs, and it
- * does not allow two. `not-completed`: The task has no result yet, or never will. `signal-too-late`: Signal: the
- * task no longer waits for it. `signal-taken`: Signal: another body was accepted for it before. `group-renamed`:
- * Bulk operation: an older program named the group, and it has other ids now. `too-large`: Body or part over its
- * limit. `address-too-long`: The address over its limit. `unsupported-media-type`: Another content type is needed.
- * `range-not-satisfiable`: Result: the file has no byte of the range. `invalid-request`: The body can be read and
- * breaks a rule. `invalid-output`: Resolve: the output does not fit the step's declared type.
- * `idempotency-mismatch`: Same idempotency key, other body. `invalid-webhook`: A webhook may not go to this
- * address. `webhooks-off`: This server sends no webhooks. `links-off`: This server makes no links to results.
- * `invalid-label`: A label that is not acceptable. `invalid-file-name`: A file name that is not acceptable.
- * `header-too-large`: A header is too large. `internal`: Our fault; the log has the details. `too-many-requests`:
- * The caller sends more requests than it may, or has as many streams or uploads open as it may.
- * `too-many-waiting`: More tasks of the type wait than may. `too-many-at-once`: As many tasks of the type or key
- * are under way as may be. `too-many-streams`: As many streams are open as the process takes. `unavailable`: A
- * server that is needed does not answer. `storage-full`: The disk of the database or of the object store is full.
+ * this role on a machine of this name. `no-such-breaker`: No breaker of this name. `no-such-view`: No saved view
+ * has this name. `no-such-limit`: No limit of this name. `no-such-bulk-operation`: The tenant has no bulk
+ * operation of this id. `no-such-poison-message`: No poison message of this id. `method-not-allowed`: The route
+ * has other methods. `slow-body`: The body arrived too slowly. `in-progress`: Same idempotency key, first request
+ * still in progress. `already-completed`: Cancel: it had already completed. `already-failed`: Cancel: it had
+ * already failed. `being-undone`: Cancel: it is being undone for another reason. `already-resolved`: Cancel: a
+ * person settled it. `already-ended`: Recoveries: the task has ended. `parked`: Cancel: it waits for a person.
+ * `not-cancellable`: Cancel: its type does not allow it. `not-parked`: Resolve, retry: it does not wait for a
+ * person. `not-settleable`: Resolve: not like that, in the state of the task or the step. `no-way-forward`: Retry:
+ * it is being undone, and no step runs forward again. `not-ended`: Run again: the task has not ended.
+ * `declaration-changed`: Run again from a step: the program has another version or definition of its type.
+ * `effects-undone`: Run again from a step: an earlier one was undone, or settled by hand. `step-not-completed`:
+ * Run again from a step: an earlier one has not completed. `scratch-read`: Run again from a step: it, or a later
+ * one, reads local files of an earlier one. `tasks-submitted`: Run again from a step: an earlier one has submitted
+ * tasks. `payload-erased`: Run again: its request, or an output that is kept, was erased. `files-gone`: Run again:
+ * files that it needs are not there any more. `alerts-off`: Alerts: no address is set to which they go.
+ * `request-not-changeable`: Retry: a step has submitted tasks by the request, or the task is being undone.
+ * `type-disabled`: Its type takes no submissions for now. `schedule-declared`: Schedule: a program declares it.
+ * `schedule-busy`: Schedule: its last task runs, and it does not allow two. `not-completed`: The task has no
+ * result yet, or never will. `signal-too-late`: Signal: the task no longer waits for it. `signal-taken`: Signal:
+ * another body was accepted for it before. `group-renamed`: Bulk operation: an older program named the group, and
+ * it has other ids now. `too-large`: Body or part over its limit. `address-too-long`: The address over its limit.
+ * `unsupported-media-type`: Another content type is needed. `range-not-satisfiable`: Result: the file has no byte
+ * of the range. `invalid-request`: The body can be read and breaks a rule. `invalid-output`: Resolve: the output
+ * does not fit the step's declared type. `idempotency-mismatch`: Same idempotency key, other body.
+ * `invalid-webhook`: A webhook may not go to this address. `webhooks-off`: This server sends no webhooks.
+ * `links-off`: This server makes no links to results. `invalid-label`: A label that is not acceptable.
+ * `invalid-file-name`: A file name that is not acceptable. `header-too-large`: A header is too large. `internal`:
+ * Our fault; the log has the details. `too-many-requests`: The caller sends more requests than it may, or has as
+ * many streams or uploads open as it may. `too-many-waiting`: More tasks of the type wait than may.
+ * `too-many-at-once`: As many tasks of the type or key are under way as may be. `too-many-streams`: As many
+ * streams are open as the process takes. `unavailable`: A server that is needed does not answer. `storage-full`:
+ * The disk of the database or of the object store is full.
  */
 export type ProblemCode =
   | "malformed-body"
@@ -1389,6 +1400,7 @@ export type ProblemCode =
   | "no-such-queue"
   | "no-such-workers"
   | "no-such-breaker"
+  | "no-such-view"
   | "no-such-limit"
   | "no-such-bulk-operation"
   | "no-such-poison-message"
@@ -1639,6 +1651,20 @@ export interface SampleView {
   workers_lost: number;
   /** Of the task that could be claimed for the longest time. */
   oldest_due_seconds?: number | null;
+}
+
+/** A saved view. */
+export interface SavedView {
+  /** Who has saved it last. */
+  by: string;
+  /** Its name, as `view:NAME` has it. */
+  name: string;
+  /** The search. */
+  q: string;
+  /** When. */
+  updated_at: string;
+  /** The columns that the page shows. */
+  columns?: string | null;
 }
 
 /**
@@ -1955,6 +1981,14 @@ export interface StepView {
   progress?: StepProgress | null;
 }
 
+/** An expression that begins as what was typed. */
+export interface Suggestion {
+  /** What the last term of it is. */
+  about: string;
+  /** The whole expression. */
+  q: string;
+}
+
 /** Body of `POST /api/task-types/{type}/disable` and `/enable`. */
 export interface SwitchRequest {
   /** Why: what clients are told whose submissions are refused. */
@@ -2160,6 +2194,14 @@ export interface UndoneStep {
   task_type: string;
   /** Number of tasks in which it would be undone. */
   tasks: number;
+}
+
+/** What is saved. */
+export interface ViewSpec {
+  /** The search, as `GET /api/tasks?q=` takes it. It names no other view. */
+  q: string;
+  /** The columns that the page shows, as `labels,submitted`; missing: those that it shows anyway. */
+  columns?: string | null;
 }
 
 /**
@@ -2581,9 +2623,17 @@ export interface SchedulesCalls {
 }
 
 export interface TasksCalls {
-  /** List tasks, the newest first. A page; without `next_cursor` the last one. Needs the role `read`. */
+  /**
+   * Complete a search: types, states, saved views, names and values of labels. At most 20, which may be none.
+   * Needs the role `read`.
+   */
+  suggest(query?: { q?: string }, options?: CallOptions): AsyncGenerator<Suggestion, void, undefined>;
+  /**
+   * List tasks, the newest first, or those that a search finds. A page; without `next_cursor` the last one. Needs
+   * the role `read`. `Problem`: `no-such-view`.
+   */
   list(
-    query?: { type?: string; status?: ("submitted" | "dispatched" | "running" | "waiting" | "completed" | "compensating" | "compensation_failed" | "failed" | "cancelled" | "dead_lettered" | "resolved")[]; label?: string[]; since?: string | Date; until?: string | Date; failure_class?: "transient" | "permanent" | "rate_limited" | "timed_out" | "panicked" | "cancelled" | "deadline" | "in_doubt" | "lost" | "replaced" | "unreadable"; failure_text?: string; limit?: number },
+    query?: { q?: string; type?: string; status?: ("submitted" | "dispatched" | "running" | "waiting" | "completed" | "compensating" | "compensation_failed" | "failed" | "cancelled" | "dead_lettered" | "resolved")[]; label?: string[]; since?: string | Date; until?: string | Date; failure_class?: "transient" | "permanent" | "rate_limited" | "timed_out" | "panicked" | "cancelled" | "deadline" | "in_doubt" | "lost" | "replaced" | "unreadable"; failure_text?: string; limit?: number },
     options?: CallOptions,
   ): AsyncGenerator<TaskSummary, void, undefined>;
   /**
@@ -2693,6 +2743,15 @@ export interface TypesCalls {
   ): Promise<SlowSteps>;
 }
 
+export interface ViewsCalls {
+  /** List the saved views of the list of tasks, by name. All of them, at most 50. Needs the role `read`. */
+  list(options?: CallOptions): AsyncGenerator<SavedView, void, undefined>;
+  /** Delete a saved view; the tasks stay. It is deleted. Needs the role `operate`. `Problem`: `no-such-view`. */
+  delete(name: string, options?: CallOptions): Promise<void>;
+  /** Save a search under a name, for all who see these tasks. It is saved. Needs the role `operate`. */
+  set(name: string, body: ViewSpec, options?: CallOptions): Promise<SavedView>;
+}
+
 export interface WebhookSecretsCalls {
   /**
    * Show the secrets that sign the webhooks of the caller's tenant. Each webhook is signed with all of them. Needs
@@ -2734,6 +2793,7 @@ export interface Operations {
   readonly schedules: SchedulesCalls;
   readonly tasks: TasksCalls;
   readonly types: TypesCalls;
+  readonly views: ViewsCalls;
   readonly webhookSecrets: WebhookSecretsCalls;
   readonly workers: WorkersCalls;
 }

@@ -58,6 +58,7 @@ export const OPERATIONS = {
     run: { method: "POST", path: "/api/schedules/{name}/run", answer: "json" },
   },
   tasks: {
+    suggest: { method: "GET", path: "/api/searches/suggestions", sends: "query", answer: "items" },
     list: { method: "GET", path: "/api/tasks", sends: "query", answer: "items" },
     cancel: { method: "DELETE", path: "/api/tasks/{task_id}", answer: "json" },
     show: { method: "GET", path: "/api/tasks/{task_id}", sends: "query", answer: "json" },
@@ -81,6 +82,11 @@ export const OPERATIONS = {
     disable: { method: "POST", path: "/api/task-types/{type}/disable", sends: "body", answer: "json" },
     enable: { method: "POST", path: "/api/task-types/{type}/enable", sends: "body", answer: "json" },
     slowSteps: { method: "GET", path: "/api/task-types/{type}/slow-steps", sends: "query", answer: "json" },
+  },
+  views: {
+    list: { method: "GET", path: "/api/views", answer: "items" },
+    delete: { method: "DELETE", path: "/api/views/{name}", answer: "nothing" },
+    set: { method: "PUT", path: "/api/views/{name}", sends: "body", answer: "json" },
   },
   webhookSecrets: {
     show: { method: "GET", path: "/api/webhook-secrets", answer: "json" },

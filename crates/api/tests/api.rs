@@ -62,6 +62,8 @@ mod run_again;
 mod schedules;
 #[path = "api/script.rs"]
 mod script;
+#[path = "api/searches.rs"]
+mod searches;
 #[path = "api/signals.rs"]
 mod signals;
 #[path = "api/site.rs"]

@@ -6,6 +6,7 @@ use crate::cause::FAILURE_CLASSES;
 use crate::forms::{ACTOR, NOTE, ONE_LINE};
 use crate::ids::TaskId;
 use crate::labels::Labels;
+use crate::search::LONGEST_SEARCH;
 use crate::settled::SettledAs;
 use crate::state::TaskStatus;
 use schemars::JsonSchema;
@@ -114,6 +115,11 @@ impl std::fmt::Display for BulkAction {
 /// Which tasks an operation is for. All that is given has to fit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BulkFilter {
+    /// A search, as `GET /api/tasks?q=` takes it, each term of which is read as one thing. Answers have what it was read as in the
+    /// fields below.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = LONGEST_SEARCH))]
+    pub q: Option<String>,
     /// Of this type, by its declared name or its route.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub task_type: Option<String>,

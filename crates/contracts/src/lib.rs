@@ -40,10 +40,12 @@ pub mod retention;
 pub mod retry;
 pub mod run_again;
 pub mod schedule;
+pub mod search;
 pub mod settled;
 pub mod slow_steps;
 pub mod state;
 pub mod task_type;
+pub mod view;
 pub mod webhook;
 pub mod workers;
 

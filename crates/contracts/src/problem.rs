@@ -79,6 +79,8 @@ problem_codes! {
     NoSuchWorkers = "no-such-workers", 404, "There are no such processes";
     /// No breaker of this name.
     NoSuchBreaker = "no-such-breaker", 404, "There is no such breaker";
+    /// No saved view has this name.
+    NoSuchView = "no-such-view", 404, "There is no such saved view";
     /// No limit of this name.
     NoSuchLimit = "no-such-limit", 404, "There is no such limit";
     /// The tenant has no bulk operation of this id.

@@ -1,7 +1,7 @@
 //! Operations on many tasks: starting one, which there are, one of them, and stopping it. The kernel executes them.
 
 use crate::filters::{declared_name, failure_filter, millis};
-use crate::{Cx, Refused, Run, invalid};
+use crate::{Cx, Refused, Run, invalid, search};
 use counterstep_contracts::bulk::{
     BulkAction, BulkAnswer, BulkFilter, BulkPreview, BulkRequest, BulkView,
 };
@@ -14,7 +14,10 @@ use counterstep_kernel::bulk::{self, BulkError, BulkSpec};
 use counterstep_kernel::dead_letters::Selection;
 
 impl Run for StartBulkOperation {
-    async fn run(cx: Cx, (): (), body: BulkRequest) -> Result<BulkAnswer, Refused> {
+    async fn run(cx: Cx, (): (), mut body: BulkRequest) -> Result<BulkAnswer, Refused> {
+        if let Some(filter) = &mut body.filter {
+            *filter = searched(&cx, std::mem::take(filter)).await?;
+        }
         let (actor, note) = cx.decided::<Self>(&body.note, body.actor.as_deref())?;
         let selection = selection(&cx, &body)?;
         fits_its_action(&body)?;
@@ -36,6 +39,27 @@ impl Run for StartBulkOperation {
         }
         Ok(BulkAnswer::Started(bulk::start(&cx.engine, spec).await?))
     }
+}
+
+/// A filter with what its search was read as in place of it: each term of one that is to change something means one thing.
+async fn searched(cx: &Cx, mut filter: BulkFilter) -> Result<BulkFilter, Refused> {
+    let Some(q) = filter.q.take() else {
+        return Ok(filter);
+    };
+    let at_filter = |refused: Refused| refused.at("filter.q");
+    let found = search::resolve(cx, &q).await.map_err(at_filter)?;
+    let Some(read) = found.filter() else {
+        let several = found.ambiguous().join(", ");
+        let detail = format!(
+            "{several}: a term here means one thing, as `name=value` or `type:NAME`; for one task use its own operations"
+        );
+        return Err(invalid(detail).at("filter.q"));
+    };
+    if filter != BulkFilter::default() {
+        let detail = "a filter has `q` or other fields: write them as terms of `q`";
+        return Err(invalid(detail).at("filter.q"));
+    }
+    Ok(read)
 }
 
 /// Refuses what goes with another action.
@@ -75,6 +99,7 @@ fn selection(cx: &Cx, body: &BulkRequest) -> Result<Selection, Refused> {
         return Err(invalid(detail).at("group"));
     }
     let BulkFilter {
+        q: _,
         task_type,
         status,
         labels,

@@ -110,11 +110,15 @@ fn seal(last: TaskId, list: &str, query: &TaskQuery) -> String {
         statuses,
         labels,
         failure,
+        ending,
+        order,
         from: _,
         before: _,
         limit: _,
     } = query;
-    let filters = format!("{tenant:?} {task_type:?} {statuses:?} {labels:?} {failure:?}");
+    let filters = format!(
+        "{tenant:?} {task_type:?} {statuses:?} {labels:?} {failure:?} {ending:?} {order:?}"
+    );
     let digest = Sha256::digest(format!("list of {list} {last} {filters}").as_bytes());
     hex(&digest[..8])
 }

@@ -22,11 +22,14 @@ mod refused;
 mod refused_of_tasks;
 mod run;
 mod schedules;
+mod search;
+mod suggestions;
 pub mod task_bodies;
 mod task_lists;
 mod task_types;
 mod task_views;
 mod tasks;
+mod views;
 mod webhooks;
 mod workers;
 

@@ -2,54 +2,80 @@
 //! tenant.
 
 use crate::filters::{and_one, declared_name, failure_filter, id_at, labels_of, page};
-use crate::{Cx, Refused, Run, cursor, invalid, load, task_bodies};
-use counterstep_contracts::http::{ChildSummary, Page, TaskSummary};
+use crate::{Cx, Refused, Run, cursor, invalid, load, search, task_bodies};
+use counterstep_contracts::http::{ChildSummary, Page};
 use counterstep_contracts::log::LogPage;
 use counterstep_contracts::operation::task_lists::{
     ChildrenQuery, GetLog, ListChildren, ListTasks, LogQuery, TasksQuery,
 };
+use counterstep_contracts::search::FoundTasks;
 use counterstep_contracts::{StepNo, TaskId};
 use counterstep_kernel::ports::{ChildLine, ChildQuery, TaskLine, TaskPage, TaskQuery};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_kernel::status::task_log;
 
 impl Run for ListTasks {
-    async fn run(cx: Cx, (): (), asked: TasksQuery) -> Result<Page<TaskSummary>, Refused> {
+    async fn run(cx: Cx, (): (), asked: TasksQuery) -> Result<FoundTasks, Refused> {
         let (class, text) = (
             asked.failure_class.as_deref(),
             asked.failure_text.as_deref(),
         );
         let of_type = asked.task_type.map(|name| declared_name(&cx.engine, &name));
-        let mut query = TaskQuery {
-            tenant: Some(cx.caller.tenant),
+        let until = asked.until.map(|it| id_at("until", &it.0)).transpose()?;
+        let base = TaskQuery {
+            tenant: Some(cx.caller.tenant.clone()),
             task_type: of_type,
             statuses: asked.status,
             labels: labels_of(asked.label.iter().map(String::as_str))?,
             failure: failure_filter(class, text)
                 .map_err(|(field, detail)| invalid(detail).at(field))?,
             from: asked.since.map(|it| id_at("since", &it.0)).transpose()?,
-            before: None,
+            before: until,
             limit: and_one(asked.limit),
+            ..TaskQuery::default()
         };
-        let until = asked.until.map(|it| id_at("until", &it.0)).transpose()?;
-        let is_narrow = query.task_type.is_some() || query.from.is_some();
-        if query.failure.text.is_some() && !is_narrow {
+        // Choices depend on what is there: a cursor holds for what was asked for.
+        let sealed = base.clone();
+        let (mut queries, search) = match asked.q.as_deref() {
+            None => (vec![base], None),
+            Some(q) => {
+                let found = search::resolve(&cx, q).await?;
+                (found.queries(base)?, Some(found.searched()))
+            }
+        };
+        let is_broad = |query: &TaskQuery| {
+            query.failure.text.is_some() && query.task_type.is_none() && query.from.is_none()
+        };
+        if queries.iter().any(is_broad) {
             let detail = "`failure_text` is looked for among the tasks of a `type`, or `since` a time: send one of these";
             return Err(invalid(detail).at("failure_text"));
         }
-        let last = asked.cursor.as_ref();
-        let last = last.map(|it| cursor::read(&it.0, cursor::TASKS, &query));
-        query.before = last.transpose()?.into_iter().chain(until).min();
-        let TaskPage { lines, looked_to } = cx.engine.ports.store.list(&query).await?;
-        let next = |last: &TaskLine| cursor::after(last.task, cursor::TASKS, &query);
+        // What several lists have in common stands for all of them.
+        let all = queries.first().cloned().unwrap_or_default();
+        let list = asked.q.as_deref().map_or_else(
+            || cursor::TASKS.to_owned(),
+            |q| format!("{} of {q}", cursor::TASKS),
+        );
+        if let Some(last) = &asked.cursor {
+            let last = cursor::read(&last.0, &list, &sealed)?;
+            queries = queries.into_iter().map(|it| it.behind(last)).collect();
+        }
+        let store = &cx.engine.ports.store;
+        let mut pages = Vec::new();
+        for query in &queries {
+            pages.push(store.list(query).await?);
+        }
+        let TaskPage { lines, looked_to } = TaskPage::merged(pages, &all);
+        let next = |last: &TaskLine| cursor::after(last.task, &list, &sealed);
         let page = page(lines, asked.limit, next, task_bodies::summary);
         // A text is looked for in so many tasks at a time: the next page goes on behind them.
         let next_cursor = page
             .next_cursor
-            .or_else(|| looked_to.map(|last| cursor::after(last, cursor::TASKS, &query)));
-        Ok(Page {
+            .or_else(|| looked_to.map(|last| cursor::after(last, &list, &sealed)));
+        Ok(FoundTasks {
+            items: page.items,
             next_cursor,
-            ..page
+            search,
         })
     }
 }

@@ -3,7 +3,8 @@
 
 use crate::failed::{Answer, Cause, Failed};
 use crate::page_request::PageRequest;
-use crate::pages::tasks::{self, Filter};
+use crate::pages::search::Filter;
+use crate::pages::tasks::{self, Found};
 use crate::pages::{bulk, overview, part, task};
 use crate::query::{Fields, segment};
 use actix_web::body::{BoxBody, MessageBody};
@@ -74,8 +75,9 @@ pub(crate) async fn tasks(request: HttpRequest) -> Answer {
     serve(&request, move |visit| {
         let filter = filter.clone();
         Box::pin(async move {
+            let found = Found::of(&visit, &filter).await?;
             Ok(Part {
-                html: tasks::list(&visit, &filter).await?,
+                html: tasks::list(&visit, &filter, &found),
                 changes: Some((filter.changes(), None)),
                 is_under_way: false,
                 has_ended: false,

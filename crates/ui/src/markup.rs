@@ -1,5 +1,7 @@
 //! What pages are made of: signs, states, ids, times, tables. Must not call the interface.
 
+use crate::query::Address;
+use counterstep_contracts::search::Term;
 use counterstep_contracts::{Labels, Outcome, StepStatus, TaskId, TaskStatus};
 use maud::{Markup, html};
 use serde_json::Value;
@@ -162,10 +164,15 @@ pub(crate) fn short(id: &str) -> &str {
     id.rsplit('-').next().unwrap_or(id)
 }
 
-pub(crate) fn labels(of: &Labels) -> Markup {
+/// Labels as links to the tasks that have them.
+pub(crate) fn labels(base: &str, of: &Labels) -> Markup {
+    let to = |name: &str, value: &str| {
+        let term = Term::Label(name.to_owned(), value.to_owned());
+        Address::new(format!("{base}/tasks")).with("q", term).text()
+    };
     html! {
         @if !of.is_empty() {
-            span.labels { @for (name, value) in of.iter() { span.label { (name) "=" (value) } " " } }
+            span.labels { @for (name, value) in of.iter() { a.label href=(to(name, value)) { (name) "=" (value) } " " } }
         }
     }
 }

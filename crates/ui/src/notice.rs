@@ -27,6 +27,8 @@ const NOTICES: &[(&str, &str)] = &[
     ("enableTaskType", "It takes submissions."),
     ("setLimit", "The limit is set."),
     ("resetLimit", "The limit is as it is declared."),
+    ("putView", "Saved."),
+    ("deleteView", "Deleted."),
     ("started", "The operation has started."),
     ("stopped", "No further task is begun."),
     ("sent", "It is sent again."),

@@ -7,11 +7,12 @@ use crate::pages::limits::Limits;
 use crate::pages::overview::Breakers;
 use crate::pages::queues::Queues;
 use crate::pages::schedules::Schedules;
+use crate::pages::search::Views;
 use crate::pages::types::Types;
 use crate::pages::workers::Machines;
 use crate::pages::{
-    bulk, declared, get, limits, overview, parked, queues, schedules, submit, task, tasks, types,
-    workers,
+    bulk, declared, get, limits, overview, parked, queues, schedules, search, submit, task, tasks,
+    types, workers,
 };
 use crate::{assets, live, sign_in};
 use actix_web::web::{self, ServiceConfig, post, resource};
@@ -37,6 +38,7 @@ pub(crate) fn configure(config: &mut ServiceConfig, operations: &[Declared]) {
         .service(resource("/live/tasks").route(get().to(live::tasks)))
         .service(resource("/live/tasks/{id}").route(get().to(live::task)))
         .service(resource("/live/bulk/{id}").route(get().to(live::bulk)))
+        .service(resource("/views/new").route(get().to(search::new_view)))
         .service(resource("/tasks").route(get().to(tasks::get)))
         .service(resource("/tasks/{id}").route(get().to(task::get)))
         .service(resource("/tasks/{id}/audit").route(get().to(task::audit)))
@@ -70,6 +72,7 @@ fn decisions(operations: &[Declared]) -> Vec<(String, Resource)> {
         Some(match command.words[0] {
             "types" => declared::decision::<Types>(it, command),
             "schedules" => declared::decision::<Schedules>(it, command),
+            "views" => declared::decision::<Views>(it, command),
             "queues" => declared::decision::<Queues>(it, command),
             "limits" => declared::decision::<Limits>(it, command),
             "breakers" => declared::decision::<Breakers>(it, command),

@@ -5,6 +5,7 @@ mod again;
 mod barriers;
 mod commands;
 mod figures;
+mod searches;
 mod shop;
 
 use counterstep_contracts::TaskStatus;
@@ -165,11 +166,11 @@ async fn a_list_is_filtered_without_another_page_and_leads_to_all_of_its_parked_
     tab.open(&shop.url("/ui/tasks")).await;
     let rows = "document.querySelectorAll('table.tasks tbody tr').length";
     tab.until("both are there", &format!("{rows} === 2")).await;
-    tab.click("input[value='dead_lettered'] + span").await;
+    tab.follow("nav.states a[href*='dead_lettered']").await;
     tab.until("one is left", &format!("{rows} === 1")).await;
     tab.until(
         "the address has it",
-        "location.search.includes('status=dead_lettered')",
+        "location.search.includes('status%3Adead_lettered')",
     )
     .await;
     // The list that is left is the one that is kept up to date.

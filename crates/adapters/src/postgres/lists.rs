@@ -7,7 +7,7 @@ use crate::columns::{failure_class, write_labels};
 use crate::rows::LineTypes;
 use counterstep_contracts::labels::PREDECESSOR;
 use counterstep_contracts::{TaskId, TaskStatus, Tenant};
-use counterstep_kernel::ports::{MOST_SUCCESSORS, TaskQuery};
+use counterstep_kernel::ports::{ListOrder, MOST_SUCCESSORS, TaskQuery};
 use diesel::sql_types as sql;
 use uuid::Uuid;
 
@@ -17,7 +17,7 @@ use uuid::Uuid;
 // that fit, which for a rare state is all of them. For the same reason the index of all types has a
 // condition, which holds for each row and which a list of one type does not have: `version > 0`.
 macro_rules! state_by_state {
-    ($columns:literal, $type:literal) => {
+    ($columns:literal, $type:literal, $order:literal, $nulls:literal) => {
         concat!(
             " FROM unnest(?) AS s (status) CROSS JOIN LATERAL (
       SELECT ",
@@ -25,20 +25,60 @@ macro_rules! state_by_state {
             " FROM tasks
       WHERE tenant = ?",
             $type,
-            " AND status = s.status AND id < ? AND id >= ? ORDER BY id DESC NULLS LAST LIMIT ?) d
-    ORDER BY d.id DESC LIMIT ?"
+            " AND status = s.status AND id < ? AND id >= ? ORDER BY id ",
+            $order,
+            $nulls,
+            " LIMIT ?) d
+    ORDER BY d.id ",
+            $order,
+            " LIMIT ?"
         )
     };
 }
 
+/// The same statement for each order of a list: the indexes are walked from either end.
+macro_rules! ordered {
+    ($query:expr, $text:ident!($($part:literal),*)) => {
+        match $query.order {
+            ListOrder::Newest => $text!($($part,)* "DESC", " NULLS LAST"),
+            ListOrder::Oldest => $text!($($part,)* "ASC", " NULLS FIRST"),
+        }
+    };
+}
+
 macro_rules! lines {
-    ($type:literal) => {
+    ($type:literal, $order:literal, $nulls:literal) => {
         concat!(
             "SELECT d.id, d.task_type, d.version, d.status, d.rev, d.failure, d.labels::text, d.created_at, d.updated_at",
             state_by_state!(
                 "id, task_type, version, status, rev, failure, labels, created_at, updated_at",
-                $type
+                $type,
+                $order,
+                $nulls
             )
+        )
+    };
+}
+
+macro_rules! by_id {
+    ($order:literal, $nulls:literal) => {
+        concat!(" ORDER BY id ", $order, " LIMIT ?")
+    };
+}
+
+macro_rules! ids {
+    ($type:literal, $order:literal, $nulls:literal) => {
+        concat!("SELECT d.id", state_by_state!("id", $type, $order, $nulls))
+    };
+}
+
+macro_rules! labelled {
+    ($order:literal, $nulls:literal) => {
+        concat!(
+            "SELECT task FROM task_labels WHERE tenant = ? AND name = ? AND value = ? AND task < ? AND task >= ?
+             ORDER BY task ",
+            $order,
+            " LIMIT ?"
         )
     };
 }
@@ -64,7 +104,7 @@ fn range(query: &TaskQuery) -> (Uuid, Uuid) {
     )
 }
 
-/// A page, the newest first, of a query that [searches](TaskQuery::searches) nothing. Rows with a
+/// A page of a query that [searches](TaskQuery::searches) nothing. Rows with a
 /// state that only a newer program knows are skipped. Without a tenant, which no route leaves out,
 /// filters are looked at row by row.
 pub(super) fn list(query: &TaskQuery) -> Result<Statement<'_, LineTypes>, Fault> {
@@ -75,11 +115,11 @@ pub(super) fn list(query: &TaskQuery) -> Result<Statement<'_, LineTypes>, Fault>
         let tenant = name("tasks.tenant", &tenant.0)?;
         return Ok(match of_type {
             None => Statement::of(
-                lines!(" AND version > 0"),
+                ordered!(query, lines!(" AND version > 0")),
                 values![states, tenant, before, from, limit, limit],
             ),
             Some(of) => Statement::of(
-                lines!(" AND task_type = ?"),
+                ordered!(query, lines!(" AND task_type = ?")),
                 values![states, tenant, of, before, from, limit, limit],
             ),
         });
@@ -92,26 +132,27 @@ pub(super) fn list(query: &TaskQuery) -> Result<Statement<'_, LineTypes>, Fault>
     if let Some(of) = of_type {
         statement.push(" AND task_type = ?", values![of]);
     }
-    statement.push(" ORDER BY id DESC LIMIT ?", values![limit]);
+    statement.push(ordered!(query, by_id!()), values![limit]);
     Ok(statement)
 }
 
-/// The newest tasks among which a search goes on: those with its first label, or else those of its
+/// The first tasks among which a search goes on: those with its first label, or else those of its
 /// states.
 pub(super) fn candidates(query: &TaskQuery) -> Result<Statement<'_, sql::Uuid>, Fault> {
     let (before, from) = range(query);
     let limit = i64::from(query.candidates());
     let Some(tenant) = &query.tenant else {
-        return Ok(Statement::of(
-            "SELECT id FROM tasks WHERE id < ? AND id >= ? ORDER BY id DESC LIMIT ?",
-            values![before, from, limit],
-        ));
+        let mut statement = Statement::of(
+            "SELECT id FROM tasks WHERE id < ? AND id >= ?",
+            values![before, from],
+        );
+        statement.push(ordered!(query, by_id!()), values![limit]);
+        return Ok(statement);
     };
     let tenant = name("tasks.tenant", &tenant.0)?;
     if let Some((label, value)) = query.labels.iter().next() {
         return Ok(Statement::of(
-            "SELECT task FROM task_labels WHERE tenant = ? AND name = ? AND value = ? AND task < ? AND task >= ?
-             ORDER BY task DESC LIMIT ?",
+            ordered!(query, labelled!()),
             values![
                 tenant,
                 name("task_labels.name", label)?,
@@ -125,17 +166,17 @@ pub(super) fn candidates(query: &TaskQuery) -> Result<Statement<'_, sql::Uuid>, 
     let states = states(query);
     Ok(match type_of(query)? {
         None => Statement::of(
-            concat!("SELECT d.id", state_by_state!("id", " AND version > 0")),
+            ordered!(query, ids!(" AND version > 0")),
             values![states, tenant, before, from, limit, limit],
         ),
         Some(of) => Statement::of(
-            concat!("SELECT d.id", state_by_state!("id", " AND task_type = ?")),
+            ordered!(query, ids!(" AND task_type = ?")),
             values![states, tenant, of, before, from, limit, limit],
         ),
     })
 }
 
-/// Those among `found` that the query asks for, the newest first. One whose failure only looks as if it
+/// Those among `found` that the query asks for, in its order. One whose failure only looks as if it
 /// had the text is among them.
 pub(super) fn those_that_fit(
     query: &TaskQuery,
@@ -152,7 +193,7 @@ pub(super) fn those_that_fit(
         query.limit
     };
     let of_type = type_of(query)?;
-    let binds: [Bind<'_>; 11] = [
+    let binds: [Bind<'_>; 10] = [
         Bind::from(found),
         Bind::from(states(query)),
         Bind::Text(of_type.clone()),
@@ -163,17 +204,17 @@ pub(super) fn those_that_fit(
         text(class),
         text(said.clone()),
         text(said),
-        Bind::from(i64::from(limit)),
     ];
-    Ok(Statement::of(
+    let mut statement = Statement::of(
         "SELECT id, task_type, version, status, rev, failure, labels::text, created_at, updated_at FROM tasks
          WHERE id = ANY(?) AND status = ANY(?) AND (?::text IS NULL OR task_type = ?)
            AND (?::text IS NULL OR labels::jsonb @> ?::jsonb)
            AND (?::text IS NULL OR strpos(failure, ?) > 0)
-           AND (?::text IS NULL OR strpos(substr(failure, strpos(failure, '\"message\":')), ?) > 0)
-         ORDER BY id DESC LIMIT ?",
+           AND (?::text IS NULL OR strpos(substr(failure, strpos(failure, '\"message\":')), ?) > 0)",
         binds,
-    ))
+    );
+    statement.push(ordered!(query, by_id!()), values![i64::from(limit)]);
+    Ok(statement)
 }
 
 /// A text as it stands within a JSON text.

@@ -17,6 +17,7 @@ mod flow;
 mod gauges;
 mod idempotency;
 mod journal;
+mod label_names;
 mod lease_heartbeats;
 mod lists;
 mod logs;
@@ -278,9 +279,10 @@ impl Storage for PostgresStore {
             }
         };
         let (rows, looked_to): (Vec<LineRow>, _) = if query.searches() {
-            let found: Vec<Uuid> = self.lists.read(lists::candidates(query)?).await?;
+            let mut found: Vec<Uuid> = self.lists.read(lists::candidates(query)?).await?;
             let last = found.last().copied().map(TaskId);
             let is_full = found.len() >= usize::try_from(query.candidates()).unwrap_or(usize::MAX);
+            found.retain(|id| query.has_ending(TaskId(*id)));
             let rows = self
                 .lists
                 .read(lists::those_that_fit(query, found)?)
@@ -345,6 +347,9 @@ impl Storage for PostgresStore {
                 let tenants = failures::tenants(&task_type, within)?;
                 let found: Vec<String> = self.database.read(tenants).await?;
                 Counted::FailingTenants(found.into_iter().map(Tenant).collect())
+            }
+            Count::Labels(query) => {
+                Counted::Labels(self.lists.read(label_names::read(&query)?).await?)
             }
             Count::Waiting(query) => {
                 let count = unclaimed_counts::count(&query)?;

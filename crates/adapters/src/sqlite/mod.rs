@@ -17,6 +17,7 @@ mod flow;
 mod gauges;
 mod idempotency;
 mod journal;
+mod label_names;
 mod loads;
 mod logs;
 mod migrate;
@@ -254,6 +255,10 @@ impl Storage for SqliteStore {
                     failures::tenants(file, &task_type, now - micros(within))
                 });
                 Counted::FailingTenants(find.await?)
+            }
+            Count::Labels(query) => {
+                let read = database.list(move |file| label_names::read(file, &query));
+                Counted::Labels(read.await?)
             }
             Count::Waiting(query) => {
                 let count = database.read(move |file| unclaimed_counts::count(file, &query));

@@ -159,6 +159,8 @@ macro_rules! row_cases {
             labels:
                 a_task_keeps_its_labels_and_is_found_by_all_of_them,
                 tasks_that_run_one_again_are_found_the_newest_first,
+                names_and_values_of_labels_are_read_in_their_order,
+                a_list_is_read_from_either_end_and_by_the_ending_of_an_id,
                 changes_that_are_written_together_keep_their_labels_apart,
                 a_list_by_label_pages_from_the_newest_and_takes_the_other_filters,
                 a_list_ends_at_its_times,

@@ -383,18 +383,20 @@ struct Step {
 async fn a_list_by_a_label_walks_its_range_of_the_key_and_sorts_nothing() {
     let fixture = fixture().await;
     let list = include_str!("../../src/sqlite/tasks/labelled.sql");
-    let plan = format!("EXPLAIN QUERY PLAN {list}").replace('?', "'x'");
-    let steps: Vec<Step> = diesel::sql_query(plan)
-        .load(&mut raw(&file(&fixture)))
-        .unwrap();
-    let steps: Vec<_> = steps.iter().map(|step| step.detail.as_str()).collect();
-    assert_eq!(
-        steps,
-        [
-            "SEARCH l USING PRIMARY KEY (tenant=? AND name=? AND value=? AND task>? AND task<?)",
-            "SEARCH t USING INDEX sqlite_autoindex_tasks_1 (id=?)"
-        ]
-    );
+    for order in ["DESC", "ASC"] {
+        let plan = format!("EXPLAIN QUERY PLAN {list} {order}").replace('?', "'x'");
+        let steps: Vec<Step> = diesel::sql_query(plan)
+            .load(&mut raw(&file(&fixture)))
+            .unwrap();
+        let steps: Vec<_> = steps.iter().map(|step| step.detail.as_str()).collect();
+        assert_eq!(
+            steps,
+            [
+                "SEARCH l USING PRIMARY KEY (tenant=? AND name=? AND value=? AND task>? AND task<?)",
+                "SEARCH t USING INDEX sqlite_autoindex_tasks_1 (id=?)"
+            ]
+        );
+    }
 }
 
 #[tokio::test]

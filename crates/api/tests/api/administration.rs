@@ -88,6 +88,7 @@ async fn each_change_beside_tasks_is_in_the_audit_with_its_cause_and_the_chain_h
     breaker.report(Ticket::default(), Verdict::Failed).await;
     let note = json!({"note": "why so", "actor": "ada"});
     let limit = json!({"at_once": 1, "note": "why so", "actor": "ada"});
+    let view = json!({"q": "text:secret since:1h"});
     let machine = registered(&site).await;
     for (method, path, body, status) in [
         ("DELETE", &*revoke, &Value::Null, 200),
@@ -95,6 +96,8 @@ async fn each_change_beside_tasks_is_in_the_audit_with_its_cause_and_the_chain_h
         ("POST", "/api/schedules/weekly/pause", &Value::Null, 200),
         ("POST", "/api/schedules/weekly/resume", &Value::Null, 200),
         ("DELETE", "/api/schedules/weekly", &Value::Null, 204),
+        ("PUT", "/api/views/late", &view, 200),
+        ("DELETE", "/api/views/late", &Value::Null, 204),
         ("POST", "/api/task-types/strict/disable", &note, 200),
         ("POST", "/api/task-types/strict/enable", &note, 200),
         ("POST", "/api/queues/notes/pause", &note, 200),

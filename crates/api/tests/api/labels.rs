@@ -49,7 +49,7 @@ impl Parcel {
     }
 }
 
-async fn send(site: &Site, body: &serde_json::Value, labels: &[&str]) -> Reply {
+pub(crate) async fn send(site: &Site, body: &serde_json::Value, labels: &[&str]) -> Reply {
     let mut request = site
         .request("POST", PARCELS)
         .header("content-type", "application/json")
@@ -60,7 +60,7 @@ async fn send(site: &Site, body: &serde_json::Value, labels: &[&str]) -> Reply {
     site.send(request).await
 }
 
-async fn sent(site: &Site, number: u32, labels: &[&str]) -> TaskId {
+pub(crate) async fn sent(site: &Site, number: u32, labels: &[&str]) -> TaskId {
     let reply = send(site, &json!({ "number": number, "to": null }), labels).await;
     reply.json::<Accepted>(202).task_id
 }

@@ -144,6 +144,11 @@ async fn request_for(site: &Site, route: RouteView) -> Request {
             let path = path.replace("{name}", "files").replace("{index}", "0");
             Request::of(task, &path, json!({}))
         }
+        ("PUT", "/api/views/{name}") => Request::new("/api/views/late", json!({ "q": "open" })),
+        ("DELETE", "/api/views/{name}") => {
+            put(site, "/api/views/late", &json!({ "q": "open" })).await;
+            Request::new("/api/views/late", Value::Null)
+        }
         ("PUT", "/api/schedules/{name}") => Request::new("/api/schedules/daily", schedule()),
         (_, path) if path.starts_with("/api/schedules/{name}") => {
             put(site, "/api/schedules/nightly", &schedule()).await;

@@ -71,6 +71,9 @@ const OF_GROUP: Flag = flag("group", "--group", Takes::Id(&GROUP_IDS))
 const ALL: Flag = flag("filter", "--all", Takes::Empty)
     .is("All tasks to which the action applies")
     .one_of();
+const SEARCH: Flag = flag("filter.q", "--q", Takes::Text)
+    .is("Those that this search finds, as `tasks list --q` takes it")
+    .one_of();
 const OF_TYPE: Flag = flag("filter.type", "--type", Takes::Filter).one_of();
 const STATUS: Flag = flag("filter.status", "--status", Takes::Filter)
     .is("In this state only; repeated: in one of these")
@@ -89,7 +92,8 @@ const PRESETS: &[Preset] = &[
         "Retry many parked tasks, with their retries anew, from the steps that they have completed",
         &[("action", "redrive")],
         &[
-            OF_GROUP, ALL, OF_TYPE, STATUS, LABELS, FIRST, LAST, CLASS, TEXT, PREVIEW, PATCH, NOTE,
+            OF_GROUP, ALL, SEARCH, OF_TYPE, STATUS, LABELS, FIRST, LAST, CLASS, TEXT, PREVIEW,
+            PATCH, NOTE,
         ],
     ),
     Preset::of(
@@ -97,8 +101,8 @@ const PRESETS: &[Preset] = &[
         "Settle many parked tasks by hand: they end as resolved",
         &[("action", "resolve")],
         &[
-            SETTLED, OF_GROUP, ALL, OF_TYPE, STATUS, LABELS, FIRST, LAST, CLASS, TEXT, PREVIEW,
-            NOTE,
+            SETTLED, OF_GROUP, ALL, SEARCH, OF_TYPE, STATUS, LABELS, FIRST, LAST, CLASS, TEXT,
+            PREVIEW, NOTE,
         ],
     ),
     Preset::of(
@@ -106,7 +110,7 @@ const PRESETS: &[Preset] = &[
         "Cancel many tasks that have not ended and are not parked: what they have done is undone",
         &[("action", "cancel")],
         &[
-            OF_GROUP, ALL, OF_TYPE, STATUS, LABELS, FIRST, LAST, CLASS, TEXT, PREVIEW, NOTE,
+            OF_GROUP, ALL, SEARCH, OF_TYPE, STATUS, LABELS, FIRST, LAST, CLASS, TEXT, PREVIEW, NOTE,
         ],
     ),
     Preset::of(
@@ -116,6 +120,7 @@ const PRESETS: &[Preset] = &[
         &[
             OF_GROUP,
             ALL,
+            SEARCH,
             OF_TYPE,
             STATUS.needed(),
             LABELS,

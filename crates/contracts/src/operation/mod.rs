@@ -24,6 +24,7 @@ pub mod task_lists;
 pub mod task_types;
 pub mod task_views;
 pub mod tasks;
+pub mod views;
 pub mod webhooks;
 pub mod workers;
 
@@ -296,6 +297,10 @@ macro_rules! operations {
             $crate::operation::task_views::ExplainTask,
             $crate::operation::task_views::GetDeadLetter,
             $crate::operation::task_lists::ListTasks,
+            $crate::operation::task_lists::SuggestSearches,
+            $crate::operation::views::ListViews,
+            $crate::operation::views::PutView,
+            $crate::operation::views::DeleteView,
             $crate::operation::task_lists::ListChildren,
             $crate::operation::task_lists::GetLog,
             $crate::operation::dead_letters::ListDeadLetters,

@@ -6,8 +6,10 @@ use super::query::{failure_classes, labels};
 use super::shown::{Cell, Shown, Table, View};
 use super::{About, Access, Chapter, Cursor, Flag, Limit, Operation, Time};
 use crate::access::Role;
+use crate::bulk::BulkFilter;
 use crate::http::{ChildSummary, Page, TaskSummary};
 use crate::log::{LogLine, LogPage};
+use crate::search::{FoundTasks, ReadAs, Searched, SearchedTerm, Suggestion, expression};
 use crate::{Attempt, Labels, LogLevel, LogPart, ProblemCode, TaskId, TaskStatus};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,12 +17,19 @@ use serde::{Deserialize, Serialize};
 const READ: Access = Access::Role(Role::Read);
 const NO_SUCH_TASK: &[ProblemCode] = &[ProblemCode::MalformedParameter, ProblemCode::NoSuchTask];
 
+const SEARCH: Flag = flag("q", "--q", Takes::Text).is(
+    "What you know of them: an id or its ending, order=4711, 4711 (the value of a label), a type, a state, since:2h, view:NAME, a text \
+     of the failure",
+);
 const TEXT: Flag = flag("failure_text", "--failure-text", Takes::Text)
     .is("With this in the text of the failure; needs --type or --since");
 
 /// List tasks.
 #[derive(Debug)]
 pub struct ListTasks;
+/// Complete a search.
+#[derive(Debug)]
+pub struct SuggestSearches;
 /// Show what the steps of a task have logged.
 #[derive(Debug)]
 pub struct GetLog;
@@ -31,6 +40,11 @@ pub struct ListChildren;
 /// Which tasks.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct TasksQuery {
+    /// What a person types: an id or its ending, `name=value`, the value of a label, a type, a state, `since:2h`, a text of the
+    /// failure
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "expression")]
+    pub q: Option<String>,
     /// Of this type, by its declared name or its route
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub task_type: Option<String>,
@@ -61,6 +75,15 @@ pub struct TasksQuery {
     /// The `next_cursor` of the page before, with the same filters
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<Cursor>,
+}
+
+/// What has been typed.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+pub struct SuggestQuery {
+    /// The search so far: its last term is completed
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "expression")]
+    pub q: Option<String>,
 }
 
 /// Which lines of a log.
@@ -105,16 +128,24 @@ pub struct ChildrenQuery {
 impl Operation for ListTasks {
     type Target = ();
     type Input = TasksQuery;
-    type Output = Page<TaskSummary>;
+    type Output = FoundTasks;
     const ABOUT: About = About::get("listTasks", "/api/tasks", READ)
-        .summary(Chapter::Tasks, "List tasks, the newest first")
+        .summary(
+            Chapter::Tasks,
+            "List tasks, the newest first, or those that a search finds",
+        )
         .answers(200, "A page; without `next_cursor` the last one")
-        .problems(&[ProblemCode::MalformedParameter, ProblemCode::InvalidLabel])
-        .command(["tasks", "list"], &[LABEL, SINCE, UNTIL, TEXT]);
+        .problems(&[
+            ProblemCode::MalformedParameter,
+            ProblemCode::InvalidLabel,
+            ProblemCode::NoSuchView,
+        ])
+        .command(["tasks", "list"], &[SEARCH, LABEL, SINCE, UNTIL, TEXT]);
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(tasks));
 
-    fn example() -> (TasksQuery, Page<TaskSummary>) {
+    fn example() -> (TasksQuery, FoundTasks) {
         let query = TasksQuery {
+            q: Some("4711".to_owned()),
             task_type: Some("create-zip-from-files".to_owned()),
             status: vec![TaskStatus::Running],
             label: vec!["order=4711".to_owned()],
@@ -135,11 +166,49 @@ impl Operation for ListTasks {
             created_at: MADE.to_owned(),
             updated_at: CHANGED.to_owned(),
         };
-        let page = Page {
+        let term = SearchedTerm {
+            term: "4711".to_owned(),
+            read_as: ReadAs::Label,
+            fits: vec!["order=4711".to_owned()],
+            looked_at: None,
+        };
+        let mut filter = BulkFilter::default();
+        drop(filter.labels.look_for("order", "4711"));
+        let page = FoundTasks {
             items: vec![task],
             next_cursor: cursor().map(|it| it.0),
+            search: Some(Searched {
+                terms: vec![term],
+                filter: Some(filter),
+            }),
         };
         (query, page)
+    }
+}
+
+impl Operation for SuggestSearches {
+    type Target = ();
+    type Input = SuggestQuery;
+    type Output = Page<Suggestion>;
+    const ABOUT: About = About::get("suggestSearches", "/api/searches/suggestions", READ)
+        .summary(
+            Chapter::Tasks,
+            "Complete a search: types, states, saved views, names and values of labels",
+        )
+        .answers(200, "At most 20, which may be none")
+        .problems(&[ProblemCode::MalformedParameter])
+        .command(["tasks", "suggest"], &[SEARCH]);
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(suggestions));
+
+    fn example() -> (SuggestQuery, Page<Suggestion>) {
+        let query = SuggestQuery {
+            q: Some("failed order=47".to_owned()),
+        };
+        let suggestion = Suggestion {
+            q: "failed order=4711".to_owned(),
+            about: "label".to_owned(),
+        };
+        (query, Page::whole(vec![suggestion]))
     }
 }
 
@@ -216,7 +285,13 @@ impl Operation for ListChildren {
     }
 }
 
-fn tasks(page: &Page<TaskSummary>) -> View {
+fn suggestions(page: &Page<Suggestion>) -> View {
+    let row = |it: &Suggestion| vec![Cell::of(&it.q), Cell::of(&it.about)];
+    let rows = page.items.iter().map(row);
+    View::Table(Table::of("suggestions", &["search", "completes a"], rows))
+}
+
+fn tasks(page: &FoundTasks) -> View {
     let row = |task: &TaskSummary| {
         vec![
             Cell::Task(task.task_id.to_string()),
@@ -236,7 +311,14 @@ fn tasks(page: &Page<TaskSummary>) -> View {
         "labels",
     ];
     let table = Table::of("tasks", &heads, page.items.iter().map(row));
-    View::Table(table.page(false, page.next_cursor.as_deref()))
+    let mut table = table.page(false, page.next_cursor.as_deref());
+    let terms = page.search.iter().flat_map(|it| &it.terms);
+    let note = |it: &SearchedTerm| {
+        let several = it.fits.get(1).map(|_| format!(": {}", it.fits.join(", ")));
+        Some(Cell::from(it.note()? + &several.unwrap_or_default()))
+    };
+    table.below.extend(terms.filter_map(note));
+    View::Table(table)
 }
 
 fn children(page: &Page<ChildSummary>) -> View {

@@ -138,6 +138,8 @@ enum Command {
     Describe(describe::DescribeArgs),
     /// Submit, watch, list, cancel and settle tasks over the HTTP API
     Tasks(tasks::TasksArgs),
+    /// List, save and delete searches for tasks over the HTTP API
+    Views(group::Group),
     /// Count parked tasks by cause, and redrive or resolve many of them, over the HTTP API
     DeadLetters(group::Group),
     /// Cancel or run again many tasks, and list, show and stop such operations, over the HTTP API
@@ -272,7 +274,8 @@ pub(crate) fn run(
         | Command::Gates(_)
         | Command::Queues(_)
         | Command::Breakers(_)
-        | Command::Limits(_) => Err(Exit::usage("expected a command")),
+        | Command::Limits(_)
+        | Command::Views(_) => Err(Exit::usage("expected a command")),
         Command::Completions { shell } => print(&complete::script(*shell, program)),
         Command::Complete { shell, words } => print(&complete::answer(*shell, whole, words)),
         Command::Man { folder } => man::main(whole, program, folder),

@@ -14,6 +14,7 @@ pub(super) fn page(group: &str, name: Option<&str>) -> String {
             format!("/tasks/{id}")
         }
         ("bulk", Some(id)) => format!("/bulk/{id}"),
+        ("views", _) => "/tasks".to_owned(),
         ("dead-letters", _) => "/parked".to_owned(),
         ("tasks" | "queues" | "limits" | "schedules" | "types" | "workers", _) => {
             format!("/{group}")

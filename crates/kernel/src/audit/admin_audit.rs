@@ -28,7 +28,7 @@ const FORM: i64 = 1;
 const TRIES: u32 = 200;
 
 /// The stable names of all changes: a test of the API makes each of them.
-pub const ADMIN_EVENTS: [&str; 20] = [
+pub const ADMIN_EVENTS: [&str; 22] = [
     "breaker_closed",
     "bulk_started",
     "bulk_stopped",
@@ -47,6 +47,8 @@ pub const ADMIN_EVENTS: [&str; 20] = [
     "schedule_set",
     "type_disabled",
     "type_enabled",
+    "view_deleted",
+    "view_set",
     "workers_paused",
     "workers_resumed",
 ];
@@ -60,7 +62,7 @@ pub(crate) struct AdminChange {
     pub(crate) actor: String,
     /// Tenant that owns it.
     pub(crate) tenant: Tenant,
-    /// What: the name of a schedule, a task type, a limit, a breaker, a queue or a machine, the id of a key or a bulk operation.
+    /// What: the name of a schedule, a saved view, a task type, a limit, a breaker, a queue or a machine, the id of a key or a bulk operation.
     pub(crate) name: String,
     /// More, by event; no payload.
     pub(crate) details: Value,

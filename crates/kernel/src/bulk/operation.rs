@@ -289,6 +289,7 @@ impl Operation {
             from: self.spec.from.clone(),
             group,
             filter: BulkFilter {
+                q: None,
                 task_type,
                 status: statuses,
                 labels,

@@ -1,5 +1,5 @@
-//! What the engine keeps as documents: schedules, disabled task types, API keys, the worker registry, and the
-//! progress of listings. Owns their JSON. Must not know how a store keeps them.
+//! What the engine keeps as documents: schedules, disabled task types, API keys, the worker registry, saved views,
+//! and the progress of listings. Owns their JSON. Must not know how a store keeps them.
 
 mod api_keys;
 mod body;
@@ -7,10 +7,12 @@ mod edit;
 mod listings;
 mod schedules;
 mod types;
+mod views;
 mod workers;
 
 pub use listings::{ListingOp, ListingTurn};
 pub use schedules::write as schedule_write;
+pub use views::{ViewError, delete_view, set_view, views};
 
 use crate::ports::{
     ApiKeyRow, ApiKeyRows, DocumentKind, ScheduleQuery, ScheduleRow, Schedules, Store, StoreError,

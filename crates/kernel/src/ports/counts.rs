@@ -41,6 +41,42 @@ pub enum Count {
     },
     /// How many tasks of a tenant wait to be claimed.
     Waiting(WaitingQuery),
+    /// Names and values of the labels of a tenant's tasks. Its cost grows with how many are asked for, and with nothing else.
+    Labels(LabelQuery),
+}
+
+/// Which names or values of labels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LabelQuery {
+    /// The names that there are, in their order.
+    Names {
+        /// Tenant of the tasks.
+        tenant: Tenant,
+        /// That begin so.
+        prefix: String,
+        /// Maximum number of them.
+        limit: u32,
+    },
+    /// Those of these names under which a task has a value.
+    With {
+        /// Tenant of the tasks.
+        tenant: Tenant,
+        /// The names.
+        names: Vec<String>,
+        /// The value.
+        value: String,
+    },
+    /// The values of a name, in their order.
+    Values {
+        /// Tenant of the tasks.
+        tenant: Tenant,
+        /// The name.
+        name: String,
+        /// That begin so.
+        prefix: String,
+        /// Maximum number of them.
+        limit: u32,
+    },
 }
 
 /// What was counted.
@@ -62,4 +98,6 @@ pub enum Counted {
     FailingTenants(Vec<Tenant>),
     /// See [`Count::Waiting`].
     Waiting(u32),
+    /// See [`Count::Labels`].
+    Labels(Vec<String>),
 }

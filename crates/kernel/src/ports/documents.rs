@@ -36,11 +36,13 @@ pub enum DocumentKind {
     Bulk,
     /// A message that no host can read.
     Poison,
+    /// A saved view of the list of tasks.
+    View,
 }
 
 impl DocumentKind {
     /// Every kind.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Schedule,
         Self::TaskType,
         Self::ApiKey,
@@ -55,6 +57,7 @@ impl DocumentKind {
         Self::Audit,
         Self::Bulk,
         Self::Poison,
+        Self::View,
     ];
 
     /// As it stands in the column `kind`.
@@ -75,6 +78,7 @@ impl DocumentKind {
             Self::Audit => "audit",
             Self::Bulk => "bulk",
             Self::Poison => "poison",
+            Self::View => "view",
         }
     }
 
@@ -96,6 +100,7 @@ impl DocumentKind {
                 | Self::Audit
                 | Self::Bulk
                 | Self::Poison
+                | Self::View
         )
     }
 }

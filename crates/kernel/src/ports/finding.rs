@@ -124,6 +124,16 @@ pub struct TaskHead {
     pub since: DbTime,
 }
 
+/// The order of a list, by when tasks were submitted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ListOrder {
+    /// The newest first.
+    #[default]
+    Newest,
+    /// The oldest first.
+    Oldest,
+}
+
 /// Which tasks to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TaskQuery {
@@ -141,6 +151,10 @@ pub struct TaskQuery {
     pub from: Option<TaskId>,
     /// Older than this one: the last of the page before, or the first that is too young.
     pub before: Option<TaskId>,
+    /// With an id that ends so, in hexadecimal digits without hyphens.
+    pub ending: Option<String>,
+    /// Which of them come first.
+    pub order: ListOrder,
     /// Maximum number of them.
     pub limit: u32,
 }
@@ -191,7 +205,36 @@ impl TaskQuery {
     /// Whether candidates have to be looked at one by one, or joined.
     #[must_use]
     pub fn searches(&self) -> bool {
-        !self.labels.is_empty() || !self.failure.is_empty()
+        !self.labels.is_empty() || !self.failure.is_empty() || self.ending.is_some()
+    }
+
+    /// Whether an id ends as is asked for.
+    #[must_use]
+    pub fn has_ending(&self, task: TaskId) -> bool {
+        let ending = self.ending.as_deref();
+        ending.is_none_or(|ending| task.0.as_simple().to_string().ends_with(ending))
+    }
+
+    /// Whether one task stands before another one.
+    #[must_use]
+    pub fn is_ahead(&self, one: TaskId, other: TaskId) -> bool {
+        match self.order {
+            ListOrder::Newest => one > other,
+            ListOrder::Oldest => one < other,
+        }
+    }
+
+    /// The same list behind this task.
+    #[must_use]
+    pub fn behind(mut self, last: TaskId) -> Self {
+        match self.order {
+            ListOrder::Newest => self.before = self.before.into_iter().chain([last]).min(),
+            ListOrder::Oldest => {
+                let next = TaskId(Uuid::from_u128(last.0.as_u128().saturating_add(1)));
+                self.from = self.from.into_iter().chain([next]).max();
+            }
+        }
+        self
     }
 
     /// Whether a task is what is asked for; its tenant is known.
@@ -202,6 +245,7 @@ impl TaskQuery {
             && (self.statuses.is_empty() || self.statuses.contains(&line.status))
             && line.labels.contains(&self.labels)
             && self.failure.fits(line.failure.as_ref())
+            && self.has_ending(line.task)
             && self.from.is_none_or(|from| line.task >= from)
             && self.before.is_none_or(|before| line.task < before)
     }
@@ -213,7 +257,8 @@ impl TaskQuery {
             && self.labels.len() == 1
             && self.statuses.is_empty()
             && self.task_type.is_none()
-            && self.failure.is_empty();
+            && self.failure.is_empty()
+            && self.ending.is_none();
         if all_fit {
             self.limit
         } else {
@@ -225,7 +270,7 @@ impl TaskQuery {
 /// What a list holds.
 #[derive(Debug, Clone, Copy)]
 pub enum TaskList<'a> {
-    /// A page, the newest first. A search looks at no more than [`TaskQuery::candidates`], in each state
+    /// A page in the order of its query. A search looks at no more than [`TaskQuery::candidates`], in each state
     /// where it goes state by state.
     Page(&'a TaskQuery),
     /// These tasks, in any order; those that are not there are left out.
@@ -235,11 +280,42 @@ pub enum TaskList<'a> {
 /// A page of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TaskPage {
-    /// Those that fit, the newest first.
+    /// Those that fit, in the order of the query.
     pub lines: Vec<TaskLine>,
-    /// The search has ended behind this task, and older ones may fit as well. `None`: it has come to the
+    /// The search has ended behind this task, and further ones may fit as well. `None`: it has come to the
     /// end, or the page is full.
     pub looked_to: Option<TaskId>,
+}
+
+impl TaskPage {
+    /// One page of several, each of a list of its own with the order and the limit of the query; a task may be in several of them.
+    #[must_use]
+    pub fn merged(pages: Vec<Self>, query: &TaskQuery) -> Self {
+        let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+        let (mut lines, mut looked_to) = (Vec::new(), None);
+        for page in pages {
+            let last = page.lines.last().filter(|_| page.lines.len() >= limit);
+            // Behind where the first of them ends, others may have tasks that were not read.
+            let ends = last.map(|line| line.task).or(page.looked_to);
+            looked_to = match (looked_to, ends) {
+                (Some(one), Some(other)) if query.is_ahead(other, one) => ends,
+                (None, _) => ends,
+                _ => looked_to,
+            };
+            lines.extend(page.lines);
+        }
+        lines.retain(|line: &TaskLine| {
+            looked_to.is_none_or(|end| line.task == end || query.is_ahead(line.task, end))
+        });
+        lines.sort_unstable_by(|one, other| match query.order {
+            ListOrder::Newest => other.task.cmp(&one.task),
+            ListOrder::Oldest => one.task.cmp(&other.task),
+        });
+        lines.dedup_by_key(|line| line.task);
+        lines.truncate(limit);
+        let looked_to = looked_to.filter(|_| lines.len() < limit);
+        Self { lines, looked_to }
+    }
 }
 
 /// A line of a list.

@@ -39,15 +39,15 @@ pub use counterstep_steps::ports::{
 };
 pub use counterstep_steps::scratch::Sealed;
 pub use counterstep_steps::task::KnownType;
-pub use counts::{Count, Counted};
+pub use counts::{Count, Counted, LabelQuery};
 pub use documents::{
     Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Documents, DocumentsPut,
     DuePlace,
 };
 pub use errors::{CommitError, StoreError};
 pub use finding::{
-    FailureFilter, Find, InFlight, Lost, LostOf, Revisions, RevisionsOf, TaskHead, TaskLine,
-    TaskList, TaskPage, TaskQuery, TaskRevision, Unclaimed, first_id_at,
+    FailureFilter, Find, InFlight, ListOrder, Lost, LostOf, Revisions, RevisionsOf, TaskHead,
+    TaskLine, TaskList, TaskPage, TaskQuery, TaskRevision, Unclaimed, first_id_at,
 };
 pub use journal::{ChainRow, ChainTip, JournalPage, Lane};
 pub use locks::{Acquired, LockError, LockTag, Locks};

@@ -2,8 +2,8 @@
 
 use super::Store;
 use crate::ports::{
-    ChildCount, Count, Counted, FailureQuery, Flow, FlowQuery, Gauges, InFlight, PlaceCount,
-    StoreError, WaitingQuery,
+    ChildCount, Count, Counted, FailureQuery, Flow, FlowQuery, Gauges, InFlight, LabelQuery,
+    PlaceCount, StoreError, WaitingQuery,
 };
 use counterstep_contracts::{TaskId, Tenant};
 use std::time::Duration;
@@ -37,4 +37,5 @@ counts! {
     failing_tenants(task_type: &str, within: Duration) -> Vec<Tenant>,
         FailingTenants { task_type: task_type.to_owned(), within };
     waiting(query: &WaitingQuery) -> u32, Waiting(query.clone());
+    labels(query: &LabelQuery) -> Vec<String>, Labels(query.clone());
 }

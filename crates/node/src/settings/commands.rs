@@ -61,6 +61,7 @@ pub const COMMANDS: &[(&str, u32)] = &[
     ("payload-keys", DATABASE_ONLY),
     ("describe", DESCRIBE),
     ("tasks", REMOTE),
+    ("views", REMOTE),
     ("dead-letters", REMOTE),
     ("bulk", REMOTE),
     ("alerts", REMOTE),

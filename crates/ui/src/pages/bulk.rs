@@ -54,6 +54,8 @@ const ONCE: &[&str] = &[
     "type",
     "failure_class",
     "failure_text",
+    "since",
+    "until",
     "as",
 ];
 
@@ -78,7 +80,7 @@ fn body(query: &Fields) -> Result<Value, (ProblemCode, String)> {
         body["group"] = json!(group);
     }
     let mut filter = serde_json::Map::new();
-    for name in ["type", "failure_class", "failure_text"] {
+    for name in ["type", "failure_class", "failure_text", "since", "until"] {
         if let Some(value) = query.get(name) {
             filter.insert(name.to_owned(), json!(value));
         }

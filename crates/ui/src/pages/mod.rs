@@ -9,6 +9,7 @@ pub(crate) mod parked;
 mod parts;
 pub(crate) mod queues;
 pub(crate) mod schedules;
+pub(crate) mod search;
 pub(crate) mod submit;
 pub(crate) mod task;
 pub(crate) mod tasks;
@@ -32,10 +33,15 @@ pub(crate) fn part<'a>(request: &'a HttpRequest, name: &str) -> &'a str {
     request.match_info().get(name).unwrap_or_default()
 }
 
+/// Leads to a page.
+fn done_at(visit: &PageRequest, to: &str) -> HttpResponse {
+    HttpResponse::SeeOther()
+        .insert_header((LOCATION, visit.at(to)))
+        .finish()
+}
+
 /// Leads to a page, which says what was done.
 fn done(visit: &PageRequest, to: &str, did: &str) -> HttpResponse {
     let and = if to.contains('?') { '&' } else { '?' };
-    HttpResponse::SeeOther()
-        .insert_header((LOCATION, visit.at(&format!("{to}{and}did={did}"))))
-        .finish()
+    done_at(visit, &format!("{to}{and}did={did}"))
 }

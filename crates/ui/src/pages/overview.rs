@@ -13,8 +13,9 @@ use crate::time_text::age;
 use actix_web::HttpRequest;
 use counterstep_contracts::access::Role;
 use counterstep_contracts::bulk::DeadLetterGroups;
-use counterstep_contracts::http::{Page, TaskSummary};
+use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::About;
+use counterstep_contracts::search::FoundTasks;
 use counterstep_contracts::workers::{
     BreakerStanding, BreakerView, HistoryView, SampleView, WorkerState, WorkersView,
 };
@@ -50,7 +51,7 @@ pub(crate) async fn live_part(visit: &PageRequest) -> Result<Markup, Failed> {
         true => installation(visit).await?,
         false => html! {},
     };
-    let last = visit.get::<Page<TaskSummary>>("/api/tasks?limit=8").await?;
+    let last = visit.get::<FoundTasks>("/api/tasks?limit=8").await?;
     Ok(html! {
         div #overview {
             (whole)
@@ -253,7 +254,7 @@ fn waiting_for_people(visit: &PageRequest, found: &DeadLetterGroups) -> Markup {
     }
 }
 
-fn newest(visit: &PageRequest, found: &Page<TaskSummary>) -> Markup {
+fn newest(visit: &PageRequest, found: &FoundTasks) -> Markup {
     if found.items.is_empty() {
         return html! {
             section aria-labelledby="newest" {
@@ -271,7 +272,7 @@ fn newest(visit: &PageRequest, found: &Page<TaskSummary>) -> Markup {
     html! {
         section aria-labelledby="newest" {
             h2 #newest { "The last submitted" }
-            (super::tasks::table(visit, &found.items))
+            (super::tasks::table(visit, &found.items, &[]))
             p { a href=(visit.at("/tasks")) { "All tasks" } }
         }
     }

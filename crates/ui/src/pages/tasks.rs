@@ -1,187 +1,101 @@
-//! The list of tasks: filters, pages, rows that are kept up to date. Must not hold what it shows.
+//! The list of tasks: a search, pages, rows that are kept up to date. Must not hold what it shows.
 
+use super::search::{self, Filter};
 use crate::failed::{Answer, Failed};
 use crate::layout::{self, Chapter};
-use crate::markup::{empty, labels, plain, state, task_of_type};
+use crate::markup::{empty, labels, state, task_of_type};
 use crate::page_request::PageRequest;
 use crate::query::{Address, Fields};
 use crate::time_text::ago;
 use actix_web::http::header::LOCATION;
 use actix_web::{HttpRequest, HttpResponse};
 use counterstep_contracts::access::Role;
-use counterstep_contracts::bulk::BulkAction;
-use counterstep_contracts::http::{Page, TaskSummary};
-use counterstep_contracts::{TaskId, TaskStatus};
-use jiff::{Timestamp, ToSpan};
+use counterstep_contracts::bulk::{BulkAction, BulkFilter};
+use counterstep_contracts::http::TaskSummary;
+use counterstep_contracts::search::{FoundTasks, Searched};
+use counterstep_contracts::{Problem, ProblemCode, TaskId};
 use maud::{Markup, html};
-use serde_json::Value;
 
 /// Number of rows per page.
 const ROWS: u32 = 50;
 
-/// How long ago tasks may have been submitted, as the filter offers it; in hours.
-const SINCE: &[(&str, i64, &str)] = &[
-    ("1h", 1, "the last hour"),
-    ("24h", 24, "the last day"),
-    ("7d", 168, "the last 7 days"),
-    ("30d", 720, "the last 30 days"),
+/// The columns that may be chosen beside names of labels, and which are shown anyway.
+pub(super) const COLUMNS: [(&str, &str, bool); 4] = [
+    ("id", "whole id", false),
+    ("labels", "labels", true),
+    ("submitted", "submitted", true),
+    ("changed", "changed", true),
 ];
-
-/// What a list is of: the parameters of its page.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Filter {
-    task_type: Option<String>,
-    status: Vec<String>,
-    label: Option<String>,
-    since: Option<String>,
-    text: Option<String>,
-    cursor: Option<String>,
-}
-
-impl Filter {
-    pub(crate) fn of(query: &Fields) -> Self {
-        let owned = |name: &str| query.get(name).map(str::to_owned);
-        Self {
-            task_type: owned("type"),
-            status: query.all("status").map(str::to_owned).collect(),
-            label: owned("label"),
-            since: owned("since"),
-            text: owned("text"),
-            cursor: owned("cursor"),
-        }
-    }
-
-    fn address(&self, path: String) -> Address {
-        Address::new(path)
-            .with_some("type", self.task_type.as_deref())
-            .all("status", &self.status)
-            .with_some("label", self.label.as_deref())
-            .with_some("since", self.since.as_deref())
-            .with_some("text", self.text.as_deref())
-    }
-
-    /// Its page.
-    fn page(&self, visit: &PageRequest, cursor: Option<&str>) -> String {
-        let address = self.address(visit.at("/tasks"));
-        address.with_some("cursor", cursor).text()
-    }
-
-    /// The address whose events keep it up to date.
-    fn live(&self, visit: &PageRequest) -> String {
-        let address = self.address(visit.at("/live/tasks"));
-        address.with_some("cursor", self.cursor.as_deref()).text()
-    }
-
-    /// What the interface is asked.
-    fn asked(&self) -> String {
-        // A text is looked for among the tasks of a type or of a time.
-        let narrow = self.since.as_deref().or_else(|| {
-            let needs = self.text.is_some() && self.task_type.is_none();
-            needs.then_some("7d")
-        });
-        Address::new("/api/tasks")
-            .with_some("type", self.task_type.as_deref())
-            .all("status", &self.status)
-            .with_some("label", self.label.as_deref())
-            .with_some("since", narrow.and_then(begin))
-            .with_some("failure_text", self.text.as_deref())
-            .with_some("cursor", self.cursor.as_deref())
-            .with("limit", ROWS)
-            .text()
-    }
-
-    /// The stream of changes that could change this list. Without states: a task that leaves the list
-    /// has a state that is none of them.
-    pub(crate) fn changes(&self) -> String {
-        Address::new("/api/events")
-            .with_some("type", self.task_type.as_deref())
-            .with_some("label", self.label.as_deref())
-            .text()
-    }
-}
-
-fn begin(since: &str) -> Option<String> {
-    let (_, hours, _) = SINCE.iter().find(|(name, ..)| *name == since)?;
-    // By the minute, so that the cursor of a page is one of the same list.
-    let minutes = Timestamp::now().as_second() / 60 * 60;
-    let now = Timestamp::from_second(minutes).ok()?;
-    Some(now.checked_sub(hours.hours()).ok()?.to_string())
-}
 
 pub(crate) async fn get(request: HttpRequest) -> Answer {
     let visit = PageRequest::of(&request).await?;
-    let query = Fields::of(request.query_string());
-    let filter = Filter::of(&query);
-    if let Some(id) = filter
-        .text
-        .as_deref()
-        .and_then(|text| text.parse::<TaskId>().ok())
-    {
+    let filter = Filter::of(&Fields::of(request.query_string()));
+    if let Ok(id) = filter.q.parse::<TaskId>() {
         let to = visit.at(&format!("/tasks/{id}"));
-        return Ok(HttpResponse::SeeOther()
-            .insert_header((LOCATION, to))
-            .finish());
+        // What the script has asked for is a part of this page, and the task has another one.
+        return Ok(match request.headers().contains_key("hx-request") {
+            true => HttpResponse::Ok()
+                .insert_header(("hx-redirect", to))
+                .finish(),
+            false => HttpResponse::SeeOther()
+                .insert_header((LOCATION, to))
+                .finish(),
+        });
     }
-    let types = visit.get::<Page<Value>>("/api/task-types").await?;
-    let names: Vec<&str> = types
-        .items
-        .iter()
-        .filter_map(|it| it["name"].as_str())
-        .collect();
-    let list = list(&visit, &filter).await?;
+    let found = Found::of(&visit, &filter).await?;
     let body = html! {
         div.head {
             h1 { "Tasks" }
             @if visit.may(Role::Submit) { a.button.primary href=(visit.at("/submit")) { "Submit a task" } }
         }
-        (filters(&visit, &filter, &names))
-        div #found { (many(&visit, &filter)) (list) }
+        (search::form(&visit, &filter, &found.labels()).await)
+        div #found {
+            (search::terms(&visit, &filter, found.searched()))
+            (many(&visit, found.searched()))
+            (list(&visit, &filter, &found))
+        }
     };
     Ok(layout::page(&visit.shell, Chapter::Tasks, "Tasks", body))
 }
 
-fn filters(visit: &PageRequest, filter: &Filter, types: &[&str]) -> Markup {
-    let chosen = |name: &str, value: &Option<String>| value.as_deref() == Some(name);
-    html! {
-        form.filters role="search" method="get" action=(visit.at("/tasks"))
-            hx-get=(visit.at("/tasks")) hx-trigger="change, submit, input delay:400ms from:#text"
-            hx-target="#found" hx-select="#found" hx-swap="outerHTML" hx-push-url="true" {
-            div.field {
-                label for="type" { "Type" }
-                select #type name="type" {
-                    option value="" { "any" }
-                    @for name in types { option value=(name) selected[chosen(name, &filter.task_type)] { (name) } }
-                }
-            }
-            div.field {
-                label for="since" { "Submitted" }
-                select #since name="since" {
-                    option value="" { "at any time" }
-                    @for (name, _, text) in SINCE { option value=(name) selected[chosen(name, &filter.since)] { (text) } }
-                }
-            }
-            div.field {
-                label for="label" { "Label" }
-                input #label name="label" placeholder="order=4711" value=[filter.label.as_deref()];
-            }
-            div.field.wide {
-                label for="text" { "Text of the failure, or an id" }
-                input #text type="search" name="text" value=[filter.text.as_deref()];
-            }
-            fieldset.states {
-                legend { "State" }
-                @for status in TaskStatus::ALL {
-                    @let name = status.as_str();
-                    label.check {
-                        input type="checkbox" name="status" value=(name)
-                            checked[filter.status.iter().any(|it| it == name)];
-                        span { (plain(name)) }
-                    }
-                }
-            }
-            noscript { button type="submit" { "Show" } }
-        }
+/// What a search finds, or why nothing was looked for.
+pub(crate) struct Found(Result<FoundTasks, Box<Problem>>);
+
+impl Found {
+    pub(crate) async fn of(visit: &PageRequest, filter: &Filter) -> Result<Self, Failed> {
+        let asked = Address::new("/api/tasks")
+            .with_some("q", Some(&filter.q).filter(|q| !q.is_empty()))
+            .with_some("cursor", filter.cursor.as_deref())
+            .with("limit", ROWS)
+            .text();
+        let found = visit.get::<FoundTasks>(&asked).await;
+        Ok(Self(match found {
+            Ok(found) => Ok(found),
+            // What is wrong with a search is said where it is typed.
+            Err(failed) => match failed.problem() {
+                Some(problem) if is_of_search(problem) => Err(Box::new(problem.clone())),
+                _ => return Err(failed),
+            },
+        }))
     }
+
+    fn searched(&self) -> Option<&Searched> {
+        self.0.as_ref().ok()?.search.as_ref()
+    }
+
+    /// The names of labels on the page.
+    fn labels(&self) -> Vec<String> {
+        let tasks = self.0.iter().flat_map(|it| &it.items);
+        let names = tasks.flat_map(|it| it.labels.iter().map(|(name, _)| name.to_owned()));
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+}
+
+fn is_of_search(problem: &Problem) -> bool {
+    problem.pointer.as_deref() == Some("q") || problem.code == ProblemCode::NoSuchView
 }
 
 /// What may be decided about many tasks at once: about which, and by which names.
@@ -196,31 +110,27 @@ const MANY: &[(&str, BulkAction, &str)] = &[
     ("that have ended", BulkAction::RunAgain, "run again"),
 ];
 
-/// The ways to decisions about all tasks of the filter.
-fn many(visit: &PageRequest, filter: &Filter) -> Markup {
-    if !visit.may(Role::Operate) {
+/// The ways to decisions about all tasks that a search finds.
+fn many(visit: &PageRequest, searched: Option<&Searched>) -> Markup {
+    let filter = searched.and_then(|it| it.filter.as_ref());
+    let Some(filter) = filter.filter(|_| visit.may(Role::Operate)) else {
         return html! {};
-    }
+    };
     let ways = MANY.iter().filter_map(|(of, action, name)| {
-        let is_for = |name: &&String| name.parse().is_ok_and(|status| action.is_for(status));
-        let states: Vec<_> = filter.status.iter().filter(is_for).collect();
+        let states = filter.status.iter().filter(|it| action.is_for(**it));
+        let states: Vec<_> = states.collect();
         // All that has ever ended is more than a filter without a state means.
-        let is_narrowed = filter.task_type.is_some() || filter.label.is_some();
+        let is_narrowed = filter.task_type.is_some() || !filter.labels.is_empty();
         let has_any = filter.status.is_empty() && is_narrowed && *action != BulkAction::RunAgain;
         let fits = !states.is_empty() || has_any;
-        let address = Address::new(visit.at("/bulk/new"))
-            .with("action", action)
-            .with_some("type", filter.task_type.as_deref())
-            .with_some("label", filter.label.as_deref())
-            .with_some("failure_text", filter.text.as_deref())
-            .all("status", &states);
-        fits.then(|| (*of, *name, address.text()))
+        let address = narrowed(visit, filter).with("action", action);
+        fits.then(|| (*of, *name, address.all("status", &states).text()))
     });
     let ways: Vec<_> = ways.collect();
     html! {
         @if !ways.is_empty() {
             p #many.quiet {
-                "All of these, whenever they were submitted: "
+                "All of these, also on other pages: "
                 @for (at, (of, name, to)) in ways.iter().enumerate() {
                     @if at > 0 { ", " }
                     a href=(to) title={ "those " (of) } { (name) }
@@ -231,52 +141,92 @@ fn many(visit: &PageRequest, filter: &Filter) -> Markup {
     }
 }
 
+/// The page of a decision about many, as far as it does not depend on the decision.
+fn narrowed(visit: &PageRequest, filter: &BulkFilter) -> Address {
+    let labels = filter.labels.iter();
+    Address::new(visit.at("/bulk/new"))
+        .with_some("type", filter.task_type.as_deref())
+        .all(
+            "label",
+            labels.map(|(name, value)| format!("{name}={value}")),
+        )
+        .with_some("failure_class", filter.failure_class.as_deref())
+        .with_some("failure_text", filter.failure_text.as_deref())
+        .with_some("since", filter.since.as_deref())
+        .with_some("until", filter.until.as_deref())
+}
+
 /// The rows, and the way to further ones.
-pub(crate) async fn list(visit: &PageRequest, filter: &Filter) -> Result<Markup, Failed> {
-    let found = visit.get::<Page<TaskSummary>>(&filter.asked()).await?;
+pub(crate) fn list(visit: &PageRequest, filter: &Filter, found: &Found) -> Markup {
+    let found = match &found.0 {
+        Ok(found) => found,
+        Err(problem) => {
+            return html! { section #list { (search::refused(visit, filter, problem)) } };
+        }
+    };
     let is_first = filter.cursor.is_none();
-    Ok(html! {
+    html! {
         section #list data-live=(filter.live(visit)) {
             @if found.items.is_empty() {
                 (empty(if found.next_cursor.is_some() { "None of the tasks read so far matches: older ones may." } else { "No task fits." }))
             } @else {
-                (table(visit, &found.items))
+                (table(visit, &found.items, &filter.columns))
             }
             nav.pager aria-label="Pages of the list" {
-                @if !is_first { a.button href=(filter.page(visit, None)) { "Newest" } }
+                @if !is_first { a.button href=(filter.page(visit, None)) { "Beginning" } }
                 @if let Some(next) = &found.next_cursor {
-                    a.button href=(filter.page(visit, Some(next))) rel="next" { "Older" }
+                    a.button href=(filter.page(visit, Some(next))) rel="next" { "Further" }
                 }
-            }
-        }
-    })
-}
-
-/// Tasks as rows.
-pub(crate) fn table(visit: &PageRequest, tasks: &[TaskSummary]) -> Markup {
-    html! {
-        div.scroll role="region" aria-label="Tasks" tabindex="0" {
-            table.tasks {
-                thead { tr {
-                    th scope="col" { "Task" } th scope="col" { "State" } th.wide scope="col" { "Labels" }
-                    th.wide scope="col" { "Submitted" } th scope="col" { "Changed" }
-                } }
-                tbody { @for task in tasks { (row(visit, task)) } }
             }
         }
     }
 }
 
-fn row(visit: &PageRequest, task: &TaskSummary) -> Markup {
+/// Tasks as rows, with these columns; none: with those that are shown anyway.
+pub(crate) fn table(visit: &PageRequest, tasks: &[TaskSummary], columns: &[String]) -> Markup {
+    let usual = COLUMNS.iter().filter(|(.., is_usual)| *is_usual);
+    let columns: Vec<&str> = match columns {
+        [] => usual.map(|(name, ..)| *name).collect(),
+        chosen => chosen.iter().map(String::as_str).collect(),
+    };
+    html! {
+        div.scroll role="region" aria-label="Tasks" tabindex="0" {
+            table.tasks {
+                thead { tr {
+                    th scope="col" { "Task" } th scope="col" { "State" }
+                    @for name in &columns {
+                        @match *name {
+                            "id" => { th scope="col" { "Id" } }
+                            "labels" => { th.wide scope="col" { "Labels" } }
+                            "submitted" => { th.wide scope="col" { "Submitted" } }
+                            "changed" => { th scope="col" { "Changed" } }
+                            name => { th scope="col" { (name) } }
+                        }
+                    }
+                } }
+                tbody { @for task in tasks { (row(visit, task, &columns)) } }
+            }
+        }
+    }
+}
+
+fn row(visit: &PageRequest, task: &TaskSummary, columns: &[&str]) -> Markup {
+    let base = &visit.shell.base;
     html! {
         tr id={ "t-" (task.task_id) } {
             td.what {
-                (task_of_type(&visit.shell.base, task.task_id, &task.task_type))
+                (task_of_type(base, task.task_id, &task.task_type))
             }
             td { (state(task.status)) }
-            td.wide { (labels(&task.labels)) }
-            td.wide { (ago(&task.created_at)) }
-            td { (ago(&task.updated_at)) }
+            @for name in columns {
+                @match *name {
+                    "id" => { td { code { (task.task_id) } } }
+                    "labels" => { td.wide { (labels(base, &task.labels)) } }
+                    "submitted" => { td.wide { (ago(&task.created_at)) } }
+                    "changed" => { td { (ago(&task.updated_at)) } }
+                    name => { td { @if let Some(value) = task.labels.get(name) { (value) } } }
+                }
+            }
         }
     }
 }

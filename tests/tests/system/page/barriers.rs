@@ -88,8 +88,19 @@ async fn pages(shop: &Shop) -> Vec<(&'static str, String)> {
     let waits = shop
         .submit("order-lamp", r#"{"name":"Daybreak","is_large":true}"#)
         .await;
+    let view = shop
+        .api
+        .request(reqwest::Method::PUT, "/api/views/to-look-at")
+        .header("content-type", "application/json")
+        .body(r#"{"q":"parked sort:oldest"}"#);
+    assert!(view.send().await.expect("an answer").status().is_success());
+    let ending = parked.to_string()[24..].to_owned();
     [
         ("tasks", "/ui/tasks".to_owned()),
+        (
+            "search",
+            format!("/ui/tasks?q=order-lamp+{ending}&columns=id&columns=changed"),
+        ),
         ("task-parked", format!("/ui/tasks/{parked}")),
         ("task-undone", format!("/ui/tasks/{undone}")),
         ("task-completed", format!("/ui/tasks/{done}")),

@@ -140,7 +140,8 @@ async fn session(shop: &Shop, list: &str) {
     };
     // The page's own stream, which the browser hands out to no one: the next one is caught as it is made.
     tab.eval("(() => { const Real = EventSource; window.EventSource = class extends Real { constructor(url) { super(url); window.lastSource = this; } }; })()").await;
-    tab.eval("document.querySelector('#text').value = ''; document.dispatchEvent(new Event('visibilitychange')); 0").await;
+    tab.eval("document.dispatchEvent(new Event('visibilitychange')); 0")
+        .await;
     tab.eval("(() => { Object.defineProperty(document, 'hidden', { configurable: true, value: true }); document.dispatchEvent(new Event('visibilitychange')); delete document.hidden; document.dispatchEvent(new Event('visibilitychange')); })()").await;
     tab.until("the stream is caught", "!!window.lastSource")
         .await;

@@ -7,18 +7,22 @@ use crate::sqlite::prepared::Prepare;
 use crate::sqlite::schema::tasks;
 use counterstep_contracts::labels::PREDECESSOR;
 use counterstep_contracts::{TaskId, Tenant};
-use counterstep_kernel::ports::{MOST_SUCCESSORS, TaskLine, TaskPage, TaskQuery};
+use counterstep_kernel::ports::{ListOrder, MOST_SUCCESSORS, TaskLine, TaskPage, TaskQuery};
 use diesel::SqliteConnection;
 use diesel::connection::DefaultLoadingMode;
 use diesel::dsl::sql;
 use diesel::prelude::*;
 use diesel::sql_types::{Bool, Text};
 
-/// Those with a label, the newest first. `CROSS` because the order of the joined tables is the order of
+/// Those with a label; the order of the list follows. `CROSS` because the order of the joined tables is the order of
 /// the list: from `tasks` SQLite would walk them all.
-const LABELLED: &str = include_str!("labelled.sql");
+macro_rules! labelled {
+    ($order:literal) => {
+        concat!(include_str!("labelled.sql"), $order)
+    };
+}
 
-/// A page, the newest first. Rows that a newer program wrote are skipped, and do not count for
+/// A page in the order of its query. Rows that a newer program wrote are skipped, and do not count for
 /// the limit. To be called in a transaction: states are read one after the other.
 pub(in super::super) fn list(
     connection: &mut SqliteConnection,
@@ -28,7 +32,11 @@ pub(in super::super) fn list(
     let from = query.from.map_or(TaskId(uuid::Uuid::nil()), |it| it);
     match (&query.tenant, query.labels.iter().next()) {
         (Some(Tenant(tenant)), Some((name, value))) => {
-            let rows = diesel::sql_query(LABELLED)
+            let text = match query.order {
+                ListOrder::Newest => labelled!("DESC"),
+                ListOrder::Oldest => labelled!("ASC"),
+            };
+            let rows = diesel::sql_query(text)
                 .bind::<Text, _>(tenant)
                 .bind::<Text, _>(name)
                 .bind::<Text, _>(value)
@@ -54,8 +62,11 @@ pub(in super::super) fn list(
                     tasks::created_at,
                     tasks::updated_at,
                 ))
-                .order(tasks::id.desc())
                 .into_boxed();
+            rows = match query.order {
+                ListOrder::Newest => rows.order(tasks::id.desc()),
+                ListOrder::Oldest => rows.order(tasks::id.asc()),
+            };
             // Of an open state there are few tasks, and of a tenant many: the plus keeps SQLite, which has no
             // statistics, from walking the tenant's.
             let is_rare = matches!(&query.statuses[..], [status] if !status.is_terminal());
@@ -88,27 +99,18 @@ pub(in super::super) fn list(
 }
 
 fn state_by_state(connection: &mut SqliteConnection, query: &TaskQuery) -> Result<TaskPage, Fault> {
-    let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
-    let (mut lines, mut looked_to) = (Vec::new(), None);
     let mut statuses = query.statuses.clone();
     statuses.sort_unstable();
     statuses.dedup();
-    for status in statuses {
+    let pages = statuses.into_iter().map(|status| {
         let of_state = TaskQuery {
             statuses: vec![status],
             ..query.clone()
         };
-        let page = list(connection, &of_state)?;
-        let last = page.lines.last().filter(|_| page.lines.len() >= limit);
-        looked_to = looked_to.max(last.map(|line| line.task).or(page.looked_to));
-        lines.extend(page.lines);
-    }
-    // Behind where the first of them ended, others may have tasks that were not read.
-    lines.retain(|line| looked_to.is_none_or(|end| line.task >= end));
-    lines.sort_unstable_by_key(|line| std::cmp::Reverse(line.task));
-    lines.truncate(limit);
-    let looked_to = looked_to.filter(|_| lines.len() < limit);
-    Ok(TaskPage { lines, looked_to })
+        list(connection, &of_state)
+    });
+    let pages = pages.collect::<Result<_, _>>()?;
+    Ok(TaskPage::merged(pages, query))
 }
 
 #[derive(Debug, QueryableByName)]

@@ -5,9 +5,9 @@ use crate::suite::changes::*;
 use crate::suite::labels::labels;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::{
-    ChildQuery, FailureFilter, FailureQuery, Find, First, FlowQuery, JournalPage, Lane, Lost,
-    OutboxOp, PlaceQuery, PurgeOp, ReceiveOp, RevisionsOf, ScheduleQuery, Store, TaskQuery,
-    Unclaimed, WaitingQuery,
+    ChildQuery, FailureFilter, FailureQuery, Find, First, FlowQuery, JournalPage, LabelQuery, Lane,
+    ListOrder, Lost, OutboxOp, PlaceQuery, PurgeOp, ReceiveOp, RevisionsOf, ScheduleQuery, Store,
+    TaskQuery, Unclaimed, WaitingQuery,
 };
 use counterstep_steps::times::DbTime;
 use futures::future::BoxFuture;
@@ -142,6 +142,22 @@ pub(super) fn reads() -> Vec<(String, Read)> {
             read!(store => store.failing_tenants("Zip", MINUTE)),
         ),
         (
+            "label names",
+            read!(store => store.labels(&LabelQuery::Names { tenant: Tenant::default(), prefix: String::new(), limit: PAGE })),
+        ),
+        (
+            "label names of a value",
+            read!(store => store.labels(&LabelQuery::With {
+                tenant: Tenant::default(), names: vec!["customer".to_owned(), "order".to_owned()], value: "50".to_owned(),
+            })),
+        ),
+        (
+            "label values",
+            read!(store => store.labels(&LabelQuery::Values {
+                tenant: Tenant::default(), name: "order".to_owned(), prefix: "5".to_owned(), limit: 10,
+            })),
+        ),
+        (
             "waiting",
             read!(store => store.waiting(&WaitingQuery {
                 tenant: Tenant::default(), task_type: Some("Zip".into()), at_most: 9,
@@ -252,8 +268,13 @@ pub(super) fn reads() -> Vec<(String, Read)> {
             Some(TaskStatus::Cancelled),
             Some(TaskStatus::DeadLettered),
         ] {
-            for before in [None, Some(task(30))] {
+            for (before, order) in [
+                (None, ListOrder::Newest),
+                (Some(task(30)), ListOrder::Newest),
+                (None, ListOrder::Oldest),
+            ] {
                 let query = TaskQuery {
+                    order,
                     tenant: Some(Tenant::default()),
                     task_type: task_type.map(str::to_owned),
                     statuses: status.into_iter().collect(),
@@ -261,7 +282,7 @@ pub(super) fn reads() -> Vec<(String, Read)> {
                     limit: PAGE,
                     ..TaskQuery::default()
                 };
-                let name = format!("list of {task_type:?} {status:?} before {before:?}");
+                let name = format!("list of {task_type:?} {status:?} before {before:?} {order:?}");
                 let read = move |store: Store| -> BoxFuture<'static, ()> {
                     let query = query.clone();
                     Box::pin(async move { drop(store.list(&query).await.unwrap()) })
@@ -305,6 +326,14 @@ fn searches() -> Vec<(String, Read)> {
             ..query(&[("region", "eu")])
         },
         query(&[("region", "eu"), ("zone", "none")]),
+        TaskQuery {
+            order: ListOrder::Oldest,
+            ..query(&[("region", "eu")])
+        },
+        TaskQuery {
+            ending: Some("badcafe0".to_owned()),
+            ..query(&[])
+        },
         TaskQuery {
             task_type: Some("Zip".into()),
             statuses: vec![TaskStatus::Completed],

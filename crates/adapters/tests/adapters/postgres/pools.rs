@@ -50,6 +50,8 @@ const READS: &[(&str, Pool)] = &[
     ("schedules due", Main),
     ("failures", Main),
     ("failing tenants", Main),
+    ("label names", Lists),
+    ("label values", Lists),
     ("waiting", Main),
     ("lost", Main),
     ("claimable", Main),

@@ -4,7 +4,8 @@ use super::changes::*;
 use counterstep_contracts::cause::Origin;
 use counterstep_contracts::{Labels, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::{
-    FailureFilter, MOST_SUCCESSORS, Ports, Store, TaskPage, TaskQuery, first_id_at,
+    FailureFilter, LabelQuery, ListOrder, MOST_SUCCESSORS, Ports, Store, TaskPage, TaskQuery,
+    first_id_at,
 };
 use counterstep_kernel::record::{Failure, TaskRow};
 use futures::future::join_all;
@@ -135,6 +136,117 @@ pub(crate) async fn a_task_keeps_its_labels_and_is_found_by_all_of_them(ports: &
     let lines = page(store, &query(&[])).await.lines;
     let shown: Vec<_> = lines.iter().map(|line| line.labels.len()).collect();
     assert_eq!(shown, [0, 3, 2]);
+}
+
+pub(crate) async fn names_and_values_of_labels_are_read_in_their_order(ports: &Ports) {
+    let store = &ports.store;
+    for (name, value) in [
+        ("order", "4711"),
+        ("order", "4712"),
+        ("order", "5"),
+        ("customer", "4711"),
+        ("ork", "x_y%"),
+    ] {
+        labelled(store, &[(name, value)]).await;
+    }
+    let other = TaskRow {
+        tenant: Tenant("acme".into()),
+        labels: labels(&[("orders", "4711")]),
+        ..row(new_task())
+    };
+    submitted(store, other).await;
+    let tenant = Tenant::default();
+    let names = async |prefix: &str, limit| {
+        let (tenant, prefix) = (tenant.clone(), prefix.to_owned());
+        let query = LabelQuery::Names {
+            tenant,
+            prefix,
+            limit,
+        };
+        store.labels(&query).await.unwrap()
+    };
+    assert_eq!(names("", 9).await, ["customer", "order", "ork"]);
+    assert_eq!(names("", 2).await, ["customer", "order"]);
+    assert_eq!(names("or", 9).await, ["order", "ork"]);
+    assert_eq!(names("z", 9).await, [] as [&str; 0]);
+    let values = async |name: &str, prefix: &str, limit| {
+        let (tenant, name, prefix) = (tenant.clone(), name.to_owned(), prefix.to_owned());
+        let query = LabelQuery::Values {
+            tenant,
+            name,
+            prefix,
+            limit,
+        };
+        store.labels(&query).await.unwrap()
+    };
+    assert_eq!(values("order", "47", 9).await, ["4711", "4712"]);
+    assert_eq!(values("order", "", 1).await, ["4711"]);
+    assert_eq!(values("ork", "x_y%", 9).await, ["x_y%"]);
+    assert_eq!(values("ork", "%", 9).await, [] as [&str; 0]);
+    assert_eq!(values("orders", "", 9).await, [] as [&str; 0]);
+    let with = |value: &str| LabelQuery::With {
+        tenant: tenant.clone(),
+        names: ["customer", "order", "orders", "ork"]
+            .map(str::to_owned)
+            .to_vec(),
+        value: value.to_owned(),
+    };
+    let mut found = store.labels(&with("4711")).await.unwrap();
+    found.sort();
+    assert_eq!(found, ["customer", "order"]);
+    assert_eq!(store.labels(&with("471")).await.unwrap(), [] as [&str; 0]);
+}
+
+pub(crate) async fn a_list_is_read_from_either_end_and_by_the_ending_of_an_id(ports: &Ports) {
+    let store = &ports.store;
+    let mut all = Vec::new();
+    for number in 0..5_u32 {
+        let number = number.to_string();
+        all.push(labelled(store, &[("n", &number), ("all", "x")]).await);
+    }
+    let oldest = |by: &[(&str, &str)]| TaskQuery {
+        order: ListOrder::Oldest,
+        ..query(by)
+    };
+    for by in [&[][..], &[("all", "x")], &[("all", "x"), ("n", "3")]] {
+        let mut newest = found(store, &query(by)).await;
+        newest.reverse();
+        assert_eq!(found(store, &oldest(by)).await, newest, "{by:?}");
+        for statuses in [
+            vec![TaskStatus::Dispatched],
+            vec![TaskStatus::Dispatched, TaskStatus::Failed],
+        ] {
+            let of_states = TaskQuery {
+                statuses,
+                ..oldest(by)
+            };
+            assert_eq!(found(store, &of_states).await, newest, "{of_states:?}");
+        }
+    }
+    let two = TaskQuery {
+        limit: 2,
+        ..oldest(&[])
+    };
+    let first = page(store, &two).await.lines;
+    let tasks = |lines: &[counterstep_kernel::ports::TaskLine]| {
+        lines.iter().map(|it| it.task).collect::<Vec<_>>()
+    };
+    assert_eq!(tasks(&first), all[..2]);
+    let next = page(store, &two.behind(all[1])).await.lines;
+    assert_eq!(tasks(&next), all[2..4]);
+
+    let whole = all[2].0.as_simple().to_string();
+    let ending = |text: &str| TaskQuery {
+        ending: Some(text.to_owned()),
+        ..query(&[])
+    };
+    assert_eq!(found(store, &ending(&whole[20..])).await, [all[2]]);
+    assert_eq!(found(store, &ending(&whole[..20])).await, []);
+    let labelled = TaskQuery {
+        labels: labels(&[("n", "1")]),
+        ..ending(&whole[20..])
+    };
+    assert_eq!(found(store, &labelled).await, []);
 }
 
 pub(crate) async fn changes_that_are_written_together_keep_their_labels_apart(ports: &Ports) {

@@ -97,6 +97,14 @@ impl FullTenant<'_> {
             .assert_status(201);
     }
 
+    pub(crate) async fn view(&self) {
+        let view = json!({"q": PLANTED.to_owned() + " since:1h"});
+        let path = format!("/api/views/{PLANTED}");
+        self.ask("PUT", &path, &view.to_string())
+            .await
+            .assert_status(200);
+    }
+
     pub(crate) async fn forget_schedule(&self) {
         let path = format!("/api/schedules/{PLANTED}");
         self.ask("DELETE", &path, "").await.assert_status(204);
@@ -176,6 +184,10 @@ impl FullTenant<'_> {
             }
             (_, path) if path.starts_with("/api/schedules/") => {
                 self.schedule().await;
+                (path.replace("{name}", PLANTED), note)
+            }
+            (_, path) if path.starts_with("/api/views/") => {
+                self.view().await;
                 (path.replace("{name}", PLANTED), note)
             }
             ("DELETE", "/api/keys/{id}") => (of_task(self.key().await), note),

@@ -123,12 +123,13 @@ async fn send(
 const NOWHERE: &str = "http://127.0.0.1:1/";
 
 /// What lists a tenant's own, and what it has to hold of the planted.
-const LISTS: [&str; 6] = [
+const LISTS: [&str; 7] = [
     "/api/tasks",
     "/api/events",
     "/api/dead-letters",
     "/api/bulk-operations",
     "/api/schedules",
+    "/api/views",
     "/api/keys",
 ];
 
@@ -160,7 +161,9 @@ pub(crate) async fn one_tenant_reaches_nothing_of_another(
             assert_eq!(status, 403, "{route:?}: {text}");
             continue;
         }
-        if route.method == "PUT" && route.path == "/api/schedules/{name}" {
+        if route.method == "PUT"
+            && ["/api/schedules/{name}", "/api/views/{name}"].contains(&route.path)
+        {
             continue;
         }
         if route.path.contains('{') {
@@ -186,6 +189,7 @@ pub(crate) async fn one_tenant_reaches_nothing_of_another(
             continue;
         }
         umbra.schedule().await;
+        umbra.view().await;
         let body = match route.path {
             "/api/bulk-operations" => {
                 json!({"action": "redrive", "filter": {}, "note": "x", "preview": true})
@@ -234,6 +238,13 @@ async fn names_are_each_tenants_own(site: &Site, own: &Credential, umbra: &mut F
         .assert_status(201);
     let after: Value = umbra.ask("GET", &path, "").await.json(200);
     assert_eq!(after, before);
+    umbra.view().await;
+    let path = format!("/api/views/{PLANTED}");
+    acme.ask("PUT", &path, r#"{"q":"open"}"#)
+        .await
+        .assert_status(200);
+    let views: Value = umbra.ask("GET", "/api/views", "").await.json(200);
+    assert_eq!(views["items"][0]["q"], format!("{PLANTED} since:1h"));
     let for_other = json!({"subject": "own", "role": "read", "tenant": "umbra"});
     let refused = acme.ask("POST", "/api/keys", &for_other.to_string()).await;
     assert_eq!(refused.problem(403, "forbidden")["pointer"], "tenant");

@@ -50,7 +50,8 @@ impl Bad {
     /// Those that apply to a route.
     pub(super) fn of(route: RouteView, good: &Call) -> Vec<Self> {
         // What has none yet is made by the call, and a task type is of all tenants.
-        let makes = route.method == "PUT" && route.path == "/api/schedules/{name}";
+        let makes = ["/api/schedules/{name}", "/api/views/{name}"].contains(&route.path);
+        let makes = route.method == "PUT" && makes;
         let is_of_type = ["/api/tasks/{id}", "/api/tasks/{id}/batch"].contains(&route.path);
         let is_of_type = route.method == "POST" && is_of_type;
         let mut found = vec![Self::UnknownParameter];
@@ -174,6 +175,7 @@ async fn path_and_body(route: RouteView, own: &mut FullTenant<'_>) -> (String, V
             let spec = json!({"type": "WriteNote", "request": note_of, "cron": "30 2 * * *"});
             (named("nightly"), spec)
         }
+        ("PUT", "/api/views/{name}") => (named("late"), json!({"q": "status:open until:2h"})),
         ("PUT", "/api/limits/{name}") => (named("bank"), json!({"at_once": 1, "note": NOTE})),
         (_, "/api/limits/{name}/reset") => (named("bank"), note),
         (_, "/api/queues/{name}/pause" | "/api/queues/{name}/resume") => (named("notes"), note),
@@ -231,6 +233,7 @@ async fn list(path: &str, own: &mut FullTenant<'_>) {
             all_are(own, path, "done").await;
         }
         "/api/schedules" => own.schedule().await,
+        "/api/views" => own.view().await,
         "/api/keys" => drop(own.key().await),
         "/api/alerts" => {
             let sent = own.ask("POST", "/api/alerts/test", "").await;

@@ -245,6 +245,11 @@ fn moves() -> Vec<OperatorMove> {
             })),
         ),
         (
+            "putView",
+            "late-orders",
+            Some(json!({"q": "order=4711 \"a b\"", "columns": "order,changed"})),
+        ),
+        (
             "setLimit",
             "type:a/b",
             Some(json!({"at_once": 3, "rate": {"starts": 50, "per": "1s"}, "note": "why"})),

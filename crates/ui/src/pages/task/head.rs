@@ -50,7 +50,7 @@ pub(super) fn of(visit: &PageRequest, found: &Found) -> Markup {
                 div { dt { "Trace" } dd { (copied(trace)) } }
             }
             @if !task.labels.is_empty() {
-                div { dt { "Labels" } dd { (labels(&task.labels)) } }
+                div { dt { "Labels" } dd { (labels(&visit.shell.base, &task.labels)) } }
             }
             @for children in &task.children {
                 div {

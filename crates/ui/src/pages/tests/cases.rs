@@ -193,6 +193,18 @@ pub(super) const CASES: &[Case] = &[
         &[],
     ),
     case(
+        "/views/{name}/set",
+        "/views/late/set?q=order%3D4711",
+        "find it as",
+        &[("q", "order=4712 \"a b\""), ("columns", "order,submitted")],
+    ),
+    case(
+        "/views/{name}/delete",
+        "/views/late/delete",
+        "No search finds it",
+        &[],
+    ),
+    case(
         "/queues/{name}/pause",
         "/queues/lamps/pause",
         "no process claims",

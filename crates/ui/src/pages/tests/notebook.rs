@@ -100,6 +100,9 @@ fn known(path: &str) -> HttpResponse {
                 "abandoned_count": 0, "started_at": TIME, "seen_at": TIME,
             }],
         })),
+        ["api", "views"] => of(json!({"items": [
+            {"name": "late", "q": "status:open until:2h", "columns": "order", "by": "kim", "updated_at": TIME},
+        ]})),
         ["api", "queues"] => of(json!({"items": [{"name": "lamps", "tasks": {}}]})),
         ["api", "schedules", ..] => of(json!({
             "name": "nightly", "type": "OrderLamp", "cron": "0 3 * * *", "origin": "code", "paused": false,
