@@ -38,9 +38,18 @@ pub struct FolderScratch {
     root: PathBuf,
     /// Files whose content is known, by task.
     known: Arc<Mutex<HashMap<TaskId, HashSet<PathBuf>>>>,
+    present: Arc<Mutex<Present>>,
     /// What all files took, and when that was measured.
     measured: Arc<Mutex<Option<(Instant, u64)>>>,
     blocking: BlockingCalls,
+}
+
+/// The tasks that may have a folder: nearly all have none, and to find that out at the end of each would take a thread of its own.
+#[derive(Debug, Default)]
+struct Present {
+    /// Since the first listing, which shows what earlier processes have left.
+    is_listed: bool,
+    tasks: HashSet<TaskId>,
 }
 
 impl FolderScratch {
@@ -53,6 +62,7 @@ impl FolderScratch {
         Ok(Self {
             root: root.canonicalize()?,
             known: Arc::default(),
+            present: Arc::default(),
             measured: Arc::default(),
             blocking: BlockingCalls::default(),
         })
@@ -67,6 +77,11 @@ impl FolderScratch {
     /// Where all files lie.
     pub(crate) fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// A task is about to have a folder here.
+    pub(crate) fn will_hold(&self, task: TaskId) {
+        self.present.lock().tasks.insert(task);
     }
 
     /// The files of a task whose content is known.
@@ -133,6 +148,7 @@ impl Scratch for FolderScratch {
         let folder = self.folder(place.task, &place.step)?;
         let name = segment(name)?.to_owned();
         let path = folder.join(format!("{name}{DRAFT}"));
+        self.will_hold(place.task);
         self.run(move || {
             std::fs::create_dir_all(&folder)?;
             remove_older(&folder, &name);
@@ -227,6 +243,13 @@ impl Scratch for FolderScratch {
     async fn remove(&self, task: TaskId) -> io::Result<()> {
         let folder = folder_of_task(&self.root, task);
         self.known.lock().remove(&task);
+        {
+            // What another process makes there in the meantime is found by the next listing.
+            let mut present = self.present.lock();
+            if !present.tasks.remove(&task) && present.is_listed {
+                return Ok(());
+            }
+        }
         self.run(move || match std::fs::remove_dir_all(folder) {
             Err(error) if !is_gone(&error) => Err(error),
             Ok(()) | Err(_) => Ok(()),
@@ -235,7 +258,7 @@ impl Scratch for FolderScratch {
     }
 
     async fn tasks(&self) -> io::Result<Vec<TaskId>> {
-        let root = self.root.clone();
+        let (root, present) = (self.root.clone(), self.present.clone());
         self.run(move || {
             let mut tasks = Vec::new();
             for entry in std::fs::read_dir(root)? {
@@ -247,6 +270,9 @@ impl Scratch for FolderScratch {
                         .and_then(|name| name.parse::<TaskId>().ok()),
                 );
             }
+            let mut present = present.lock();
+            present.is_listed = true;
+            present.tasks.extend(&tasks);
             Ok(tasks)
         })
         .await

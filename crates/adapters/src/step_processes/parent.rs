@@ -95,6 +95,7 @@ impl StepProcesses for ChildProcesses {
 impl ChildProcesses {
     fn command(&self, code: &IsolatedCode, socket: StdUnixStream) -> io::Result<Command> {
         let (decl, execution) = (code.task_type.decl, code.context.execution());
+        self.scratch.will_hold(execution.task);
         let of_task = folder_of_task(self.scratch.root(), execution.task);
         let name = format!("counterstep-step:{}/{}", decl.name, execution.step);
         let role = Role::Supervisor(Plan {

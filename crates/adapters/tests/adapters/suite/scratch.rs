@@ -224,3 +224,25 @@ async fn a_file_with_other_bytes_counts_as_gone_after_a_restart() {
     assert_eq!(again.sha256, lost.sha256);
     assert_eq!(found(&lost).await, Some(path));
 }
+
+#[tokio::test]
+async fn the_folder_of_a_task_that_has_none_is_looked_for_only_before_the_first_listing() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || FolderScratch::open(folder.path()).unwrap();
+    let (ours, other, task) = (open(), open(), new_task());
+    let left_over = async |by: &FolderScratch| sealed(by, task, "e1.1-0", b"one").await;
+    // Nothing is known of what earlier processes have left.
+    left_over(&other).await;
+    ours.remove(task).await.unwrap();
+    assert_eq!(ours.tasks().await.unwrap(), []);
+    // What another process makes from then on is found by the next listing, as a sweep does it.
+    left_over(&other).await;
+    ours.remove(task).await.unwrap();
+    assert_eq!(ours.tasks().await.unwrap(), [task]);
+    ours.remove(task).await.unwrap();
+    assert_eq!(ours.tasks().await.unwrap(), []);
+    // Its own is removed at once.
+    left_over(&ours).await;
+    ours.remove(task).await.unwrap();
+    assert_eq!(other.tasks().await.unwrap(), []);
+}
