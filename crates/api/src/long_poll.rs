@@ -55,6 +55,12 @@ impl Waiting {
         }
     }
 
+    /// Number of tasks that are waited for.
+    #[cfg(test)]
+    pub(crate) fn tasks(&self) -> usize {
+        lock(&self.rests.0).len()
+    }
+
     pub(crate) const fn rests(&self) -> &Rests {
         &self.rests
     }

@@ -51,12 +51,17 @@ pub(crate) fn of(engine: &Engine, request: &ServiceRequest, request_id: &str) ->
 /// The span of a request, for its handler: the one that it runs in is that of the log.
 struct Traced(Span);
 
-/// Notes which task a request has submitted.
-pub(crate) fn has_submitted(request: &HttpRequest, task_type: &str, task: TaskId) {
-    if let Some(Traced(span)) = request.extensions().get() {
-        span.record("task", tracing::field::display(task));
-        span.record("task_type", task_type);
-    }
+/// The span of a request that [`of`] has made; none where there is none.
+pub(crate) fn traced(request: &HttpRequest) -> Span {
+    let extensions = request.extensions();
+    let traced = extensions.get().map(|Traced(span)| span.clone());
+    traced.unwrap_or_else(Span::none)
+}
+
+/// Notes in the span of a request which task it has submitted.
+pub(crate) fn has_submitted(span: &Span, task_type: &str, task: TaskId) {
+    span.record("task", tracing::field::display(task));
+    span.record("task_type", task_type);
 }
 
 /// Notes the answer.

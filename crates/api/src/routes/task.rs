@@ -4,14 +4,14 @@ use super::address::{load, task_id};
 use super::answer::Answer;
 use super::children;
 use crate::app_state::Api;
-use crate::caller::{Authenticated, caller_of};
+use crate::caller::Authenticated;
 use crate::headers::{has_current, preferred_wait};
 use crate::long_poll::WaitFor;
 use crate::query::Params;
 use actix_web::http::header::{CACHE_CONTROL, ETAG, RETRY_AFTER};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, web};
 use counterstep_contracts::retry::parse_duration;
-use counterstep_contracts::{ProblemCode, TaskId};
+use counterstep_contracts::{ProblemCode, TaskId, TaskProgress};
 use counterstep_kernel::client::Submitted;
 use counterstep_kernel::ports::ChildCount;
 use counterstep_kernel::record::TaskRecord;
@@ -40,17 +40,19 @@ pub(super) async fn get(
         None => (load(&api, &caller, id).await?, Rest::Earlier),
         Some(wait) => load_at_rest(&api, &caller, id, wait.time, None).await?,
     };
-    shown(&api, &request, record, rest, wait).await
+    let shown = look(&api, record, rest).await?;
+    Ok(shown.answer(&request, wait))
 }
 
-/// The answer that shows a task, or says that it is as the client knows it.
-async fn shown(
-    api: &Api,
-    request: &HttpRequest,
+/// What is shown of a task.
+pub(super) struct Shown {
     record: TaskRecord,
-    rest: Rest,
-    wait: Option<Wait>,
-) -> Answer {
+    said: Option<TaskProgress>,
+    children: Vec<ChildCount>,
+    successors: Vec<TaskId>,
+}
+
+async fn look(api: &Api, record: TaskRecord, rest: Rest) -> Result<Shown, Refused> {
     let said = progress::progress_of(&api.engine, &record).await;
     let children = children::counts(api, &record).await?;
     let successors = match rest {
@@ -61,34 +63,52 @@ async fn shown(
         // Before its end there is none, and since then no time has passed.
         Rest::Earlier | Rest::InThisRequest => Vec::new(),
     };
-    let etag = etag(
-        &record,
-        said.as_ref().map(|said| said.seq),
-        &children,
-        &successors,
-    );
-    let unchanged = request.method().is_safe() && has_current(request, &etag);
-    let mut answer = if unchanged {
-        HttpResponse::NotModified()
-    } else {
-        HttpResponse::Ok()
-    };
-    // A cache may keep it, but asks each time: that is what the ETag is for. Of an answer that is
-    // no GET's nothing is kept.
-    answer
-        .insert_header((ETAG, etag))
-        .insert_header((CACHE_CONTROL, "private, no-cache"));
-    if !record.task.status.is_at_rest() {
-        answer.insert_header((RETRY_AFTER, "1"));
+    Ok(Shown {
+        record,
+        said,
+        children,
+        successors,
+    })
+}
+
+impl Shown {
+    /// The answer that shows the task, or says that it is as the client knows it.
+    pub(super) fn answer(self, request: &HttpRequest, wait: Option<Wait>) -> HttpResponse {
+        let Self {
+            record,
+            said,
+            children,
+            successors,
+        } = self;
+        let etag = etag(
+            &record,
+            said.as_ref().map(|said| said.seq),
+            &children,
+            &successors,
+        );
+        let unchanged = request.method().is_safe() && has_current(request, &etag);
+        let mut answer = if unchanged {
+            HttpResponse::NotModified()
+        } else {
+            HttpResponse::Ok()
+        };
+        // A cache may keep it, but asks each time: that is what the ETag is for. Of an answer that is
+        // no GET's nothing is kept.
+        answer
+            .insert_header((ETAG, etag))
+            .insert_header((CACHE_CONTROL, "private, no-cache"));
+        if !record.task.status.is_at_rest() {
+            answer.insert_header((RETRY_AFTER, "1"));
+        }
+        if let Some(wait) = wait {
+            wait.applied(&mut answer);
+        }
+        if unchanged {
+            return answer.finish();
+        }
+        let said = said.map(|said| said.steps).unwrap_or_default();
+        answer.json(task_bodies::task(record, said, &children, successors))
     }
-    if let Some(wait) = wait {
-        wait.applied(&mut answer);
-    }
-    if unchanged {
-        return Ok(answer.finish());
-    }
-    let said = said.map(|said| said.steps).unwrap_or_default();
-    Ok(answer.json(task_bodies::task(record, said, &children, successors)))
 }
 
 /// A step that continues without a change of the row changes the tag too, and so do tasks that the task has
@@ -165,23 +185,20 @@ impl Wait {
     }
 }
 
-/// The answer to a submission whose task has come to rest in time; `None`: it has not, or is gone
+/// The task of a submission, where it has come to rest in time; `None`: it has not, or is gone
 /// again. `begun`: a wait that began before the submission was committed.
 pub(super) async fn at_rest(
     api: &Api,
-    request: &HttpRequest,
+    caller: &Caller,
     submitted: &Submitted,
     wait: Wait,
     begun: Option<WaitFor>,
-) -> Option<HttpResponse> {
+) -> Option<Shown> {
     let id = submitted.answer.task_id;
     // Of a request that came before it is another one.
     let begun = begun.filter(|begun| begun.task() == id);
     // The task is accepted, whatever this look comes to: the client learns more when it asks.
-    let caller = caller_of(request).ok()?;
-    let (record, rest) = load_at_rest(api, &caller, id, wait.time, begun)
-        .await
-        .ok()?;
+    let (record, rest) = load_at_rest(api, caller, id, wait.time, begun).await.ok()?;
     if !record.task.status.is_at_rest() {
         return None;
     }
@@ -190,7 +207,7 @@ pub(super) async fn at_rest(
     } else {
         Rest::InThisRequest
     };
-    shown(api, request, record, rest, Some(wait)).await.ok()
+    look(api, record, rest).await.ok()
 }
 
 /// The task once it is at rest, or as it is when the time is over or the server stops. `begun`: a
