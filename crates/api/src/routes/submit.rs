@@ -99,7 +99,7 @@ async fn take(
                     .whole(announced, api.settings.max_json_bytes)
                     .await?,
             )?;
-            let taking = submit(engine, task_type, submission, (rests, span), |session| {
+            let taking = submit(engine, task_type, submission, rests, span, |session| {
                 ready(session.body(body).map_err(Refused::from)).boxed()
             });
             // It waits where it was submitted: each wake-up of a thread of the server costs a system call.
@@ -116,7 +116,7 @@ async fn take(
         }
         BodyKind::Form { boundary } => {
             let taking = |form| {
-                submit(engine, task_type, submission, (rests, span), |session| {
+                submit(engine, task_type, submission, rests, span, |session| {
                     put_parts(session, form).boxed()
                 })
             };
@@ -151,7 +151,8 @@ async fn submit(
     engine: Engine,
     task_type: TaskType,
     submission: Submission,
-    (rests, span): (Option<Rests>, Span),
+    rests: Option<Rests>,
+    span: Span,
     put: impl for<'a> FnOnce(&'a mut UploadSession) -> BoxFuture<'a, Result<(), Refused>>,
 ) -> Result<Taken, Refused> {
     let mut begun = None;
