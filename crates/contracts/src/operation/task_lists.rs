@@ -42,7 +42,7 @@ pub struct ListChildren;
 pub struct TasksQuery {
     /// What a person types: an id or its ending, `name=value`, the value of a label, a type, a state, `since:2h`, a text of the
     /// failure
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "expression")]
     pub q: Option<String>,
     /// Of this type, by its declared name or its route
@@ -81,7 +81,7 @@ pub struct TasksQuery {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SuggestQuery {
     /// The search so far: its last term is completed
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "expression")]
     pub q: Option<String>,
 }
