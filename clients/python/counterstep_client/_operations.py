@@ -86,7 +86,7 @@ class Bulk:
         """Redrive, resolve, cancel or run again many tasks.
 
         With `preview`: which tasks it would be for; nothing has changed. Started: API processes execute it. Needs the
-        role `operate`.
+        role `operate`. `Problem`: `no-such-view`.
         """
         return cast("Union[types.BulkPreview, types.BulkView]", self._calls.json("POST", "/api/bulk-operations", (), body={"action": action, "note": note, "actor": actor, "as": as_, "filter": filter, "from": from_, "group": group, "patch": patch, "preview": preview}))
 

@@ -2484,7 +2484,7 @@ export interface BulkCalls {
   list(options?: CallOptions): AsyncGenerator<BulkView, void, undefined>;
   /**
    * Redrive, resolve, cancel or run again many tasks. With `preview`: which tasks it would be for; nothing has
-   * changed. Started: API processes execute it. Needs the role `operate`.
+   * changed. Started: API processes execute it. Needs the role `operate`. `Problem`: `no-such-view`.
    */
   start(body: BulkRequest, options?: CallOptions): Promise<BulkPreview | BulkView>;
   /** Look at a bulk operation. How it stands. Needs the role `read`. `Problem`: `no-such-bulk-operation`. */

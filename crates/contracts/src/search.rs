@@ -81,6 +81,9 @@ pub enum SearchError {
     /// More characters than one may have.
     #[error("a search has at most {LONGEST_SEARCH} characters: leave some out")]
     Long,
+    /// A character that nobody types.
+    #[error("a search has no control characters: leave them out")]
+    Control,
     /// More terms than one may have.
     #[error("a search has at most {MOST_TERMS} terms: leave some out")]
     Many,
@@ -92,14 +95,27 @@ pub enum SearchError {
     NoValue(&'static str),
 }
 
+/// Whether a text may be one, also half of one.
+///
+/// # Errors
+/// Where it is too long, or has control characters.
+pub fn check(text: &str) -> Result<(), SearchError> {
+    if text.chars().count() > LONGEST_SEARCH {
+        return Err(SearchError::Long);
+    }
+    let is_refused = |sign: char| sign.is_control() && !sign.is_whitespace();
+    match text.contains(is_refused) {
+        true => Err(SearchError::Control),
+        false => Ok(()),
+    }
+}
+
 /// Reads an expression.
 ///
 /// # Errors
 /// Where it is none.
 pub fn parse(text: &str) -> Result<Vec<Term>, SearchError> {
-    if text.chars().count() > LONGEST_SEARCH {
-        return Err(SearchError::Long);
-    }
+    check(text)?;
     let mut terms = Vec::new();
     let mut rest = text.trim_start();
     while !rest.is_empty() {
@@ -359,6 +375,7 @@ mod tests {
             ("since:\"\"", SearchError::NoValue("since")),
             (&many, SearchError::Many),
             (&long, SearchError::Long),
+            ("order=\0", SearchError::Control),
         ] {
             assert_eq!(parse(text), Err(error), "{text}");
         }

@@ -59,6 +59,10 @@ async fn searched(cx: &Cx, mut filter: BulkFilter) -> Result<BulkFilter, Refused
         let detail = "a filter has `q` or other fields: write them as terms of `q`";
         return Err(invalid(detail).at("filter.q"));
     }
+    if read == BulkFilter::default() {
+        let detail = "the search names no condition, and would mean all tasks: send an empty filter without `q` for that";
+        return Err(invalid(detail).at("filter.q"));
+    }
     Ok(read)
 }
 

@@ -3,7 +3,7 @@
 use crate::{Cx, Refused, Run, invalid};
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::task_lists::{SuggestQuery, SuggestSearches};
-use counterstep_contracts::search::{Field, LONGEST_SEARCH, Suggestion, quoted};
+use counterstep_contracts::search::{Field, Suggestion, check, quoted};
 use counterstep_contracts::{Labels, TaskStatus};
 use counterstep_kernel::documents::views;
 use counterstep_kernel::ports::LabelQuery;
@@ -16,10 +16,7 @@ const MOST_OF_LABELS: u32 = 10;
 impl Run for SuggestSearches {
     async fn run(cx: Cx, (): (), asked: SuggestQuery) -> Result<Page<Suggestion>, Refused> {
         let q = asked.q.unwrap_or_default();
-        if q.chars().count() > LONGEST_SEARCH {
-            let detail = format!("a search has at most {LONGEST_SEARCH} characters");
-            return Err(invalid(detail).at("q"));
-        }
+        check(&q).map_err(|error| invalid(error.to_string()).at("q"))?;
         let at = q.rfind(char::is_whitespace).map_or(0, |at| at + 1);
         // A space of more than one byte.
         let at = (at..=q.len()).find(|at| q.is_char_boundary(*at));
@@ -86,8 +83,12 @@ async fn terms(cx: &Cx, last: &str) -> Result<Vec<(String, &'static str)>, Refus
         start.is_some_and(|start| start.eq_ignore_ascii_case(last))
     };
     let all = saved.chain(types).chain(states).chain(fields);
-    let fits = all.filter(|(term, name, _)| begins(term) || begins(name));
-    let mut found: Vec<_> = fits.map(|(term, _, about)| (term, about)).collect();
+    // A browser shows of what is offered what contains the text that was typed: a name that is a term by itself stands alone.
+    let term = |(term, name, about): (String, &str, _)| match begins(name) {
+        true if !begins(&term) && about != "view" => Some((name.to_owned(), about)),
+        is_name => (is_name || begins(&term)).then_some((term, about)),
+    };
+    let mut found: Vec<_> = all.filter_map(term).collect();
     if Labels::new().look_for(last, "x").is_ok() || last.is_empty() {
         let query = LabelQuery::Names {
             tenant: tenant.clone(),

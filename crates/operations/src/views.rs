@@ -19,7 +19,11 @@ impl Run for ListViews {
 impl Run for PutView {
     async fn run(cx: Cx, ViewName(name): ViewName, input: ViewSpec) -> Result<SavedView, Refused> {
         let names_view = |it: &Term| matches!(it, Term::Field(Field::View, _));
-        if parse(&input.q).is_ok_and(|terms| terms.iter().any(names_view)) {
+        let terms = parse(&input.q).map_err(|error| invalid(error.to_string()).at("q"))?;
+        if terms.is_empty() {
+            return Err(invalid("a saved view has one term at least").at("q"));
+        }
+        if terms.iter().any(names_view) {
             return Err(
                 invalid("a saved view names no other view: write what that one has").at("q"),
             );

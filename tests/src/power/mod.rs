@@ -92,6 +92,17 @@ pub struct Report {
 }
 
 impl Report {
+    /// Adds what the cuts of another record have shown.
+    pub fn merge(&mut self, other: Self) {
+        for (mine, others) in self.cuts.iter_mut().zip(other.cuts) {
+            *mine += others;
+        }
+        self.tasks += other.tasks;
+        self.spooled += other.spooled;
+        self.stored += other.stored;
+        self.lost.extend(other.lost);
+    }
+
     fn add(&mut self, checked: Result<(), String>) {
         self.lost.extend(checked.err());
     }

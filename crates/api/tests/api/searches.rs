@@ -114,6 +114,9 @@ async fn a_word_is_a_state_a_type_or_a_text_of_a_failure() {
     refused(&site, "since:1h since:2h", "stands twice").await;
     refused(&site, "sort:size", "in the order of submission").await;
     refused(&site, "\"open", "not closed").await;
+    refused(&site, "order=\0", "control characters").await;
+    let endings = "0badcaf1 0badcaf2 0badcaf3";
+    refused(&site, endings, "endings of ids").await;
     let twice = site.get(&path("parcel", "&type=parcel")).await;
     assert_eq!(twice.problem(422, "invalid-request")["pointer"], "q");
     // An ending that no id has is no text.
@@ -142,7 +145,12 @@ async fn a_saved_view_is_a_term_of_a_search_and_completes_one() {
     site.get(&path("view:other", ""))
         .await
         .problem(404, "no-such-view");
-    for (name, q) in [("a%20b", "open"), ("x", "view:mine"), ("x", "status:lost")] {
+    for (name, q) in [
+        ("a%20b", "open"),
+        ("x", "view:mine"),
+        ("x", "status:lost"),
+        ("x", " "),
+    ] {
         put(&site, name, &json!({"q": q}))
             .await
             .problem(422, "invalid-request");
@@ -155,11 +163,19 @@ async fn a_saved_view_is_a_term_of_a_search_and_completes_one() {
             page.items.into_iter().map(|it| it.q).collect::<Vec<_>>()
         }
     };
+    let terms = "open ".repeat(31);
+    put(&site, "long", &json!({"q": terms}))
+        .await
+        .assert_status(200);
+    refused(&site, "open view:long open", "at most 32 terms").await;
+    let nul = site.get("/api/searches/suggestions?q=order=%00").await;
+    nul.problem(422, "invalid-request");
     assert_eq!(completed("open ord").await, ["open order="]);
     assert_eq!(completed("order=47").await, ["order=4715", "order=4716"]);
     assert_eq!(completed("mi").await, ["view:mine"]);
-    assert_eq!(completed("write").await, ["type:WriteNote"]);
-    assert_eq!(completed("comple").await, ["status:completed"]);
+    assert_eq!(completed("write").await, ["WriteNote"]);
+    assert_eq!(completed("type:wr").await, ["type:WriteNote"]);
+    assert_eq!(completed("open comple").await, ["open completed"]);
     assert_eq!(completed("text:\"a b").await, [] as [&str; 0]);
     let deleted = site.request("DELETE", "/api/views/mine");
     site.send(deleted).await.assert_status(204);
@@ -183,10 +199,35 @@ async fn an_operation_on_many_takes_a_search_each_term_of_which_means_one_thing(
         json!(filter),
         json!({"type": "Parcel", "labels": {"order": "4715"}})
     );
+    // An empty variable of a script is not all tasks.
+    for none in ["", " ", "sort:oldest"] {
+        let all = preview(none).await.problem(422, "invalid-request");
+        assert_eq!(all["pointer"], "filter.q");
+        let detail = all["detail"].as_str().unwrap();
+        assert!(detail.contains("no condition"), "{detail}");
+    }
     let several = preview("4715").await.problem(422, "invalid-request");
     assert_eq!(several["pointer"], "filter.q");
     assert!(
         several["detail"].as_str().unwrap().contains("`4715`"),
         "{several}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn words_that_fit_many_labels_together_are_refused_before_a_list_is_read() {
+    let site = Site::start().await;
+    let names: Vec<String> = (0..15).map(|no| format!("n{no}=a,m{no}=b")).collect();
+    for (number, both) in names.iter().enumerate() {
+        let (one, other) = both.split_once(',').expect("two");
+        sent(&site, 10 + u32::try_from(number).unwrap(), &[one, other]).await;
+    }
+    let (all, terms) = found(&site, "a a a a").await;
+    assert_eq!((all.len(), terms.len(), terms[0].fits.len()), (15, 1, 15));
+    refused(&site, "a b", "225 lists").await;
+    // A value with a space is offered as it is to be written.
+    let spaced = sent(&site, 99, &["customer=Ada Lovelace"]).await;
+    let (one, terms) = found(&site, "\"Ada Lovelace\"").await;
+    assert_eq!(one, [spaced]);
+    assert_eq!(terms[0].fits, ["customer=\"Ada Lovelace\""]);
 }

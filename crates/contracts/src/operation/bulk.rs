@@ -151,7 +151,11 @@ impl Operation for StartBulkOperation {
     )
     .answers(202, "Started: API processes execute it")
     .links(LINKS)
-    .problems(&[ProblemCode::InvalidLabel, ProblemCode::GroupRenamed])
+    .problems(&[
+        ProblemCode::InvalidLabel,
+        ProblemCode::GroupRenamed,
+        ProblemCode::NoSuchView,
+    ])
     .preview_by("preview")
     .presets(PRESETS);
     const OTHER: Option<OtherAnswer<BulkAnswer>> = Some(OtherAnswer {

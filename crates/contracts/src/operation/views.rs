@@ -76,7 +76,11 @@ impl Operation for PutView {
             "Save a search under a name, for all who see these tasks",
         )
         .answers(200, "It is saved")
-        .problems(&[ProblemCode::InvalidRequest, ProblemCode::TooManyRequests])
+        .problems(&[
+            ProblemCode::InvalidRequest,
+            ProblemCode::InvalidLabel,
+            ProblemCode::TooManyRequests,
+        ])
         .command(["views", "set"], SPEC);
     const SHOWN: Option<Shown<Self::Output>> =
         Some(Shown::by(|it| table(std::slice::from_ref(it))));

@@ -12,7 +12,7 @@ mod workers;
 
 pub use listings::{ListingOp, ListingTurn};
 pub use schedules::write as schedule_write;
-pub use views::{ViewError, delete_view, set_view, views};
+pub use views::{ViewError, delete_view, set_view, view, views};
 
 use crate::ports::{
     ApiKeyRow, ApiKeyRows, DocumentKind, ScheduleQuery, ScheduleRow, Schedules, Store, StoreError,

@@ -66,10 +66,29 @@ pub async fn views(store: &Store, tenant: &Tenant) -> Result<Vec<SavedView>, Sto
         kind: KIND,
         tenant: tenant.clone(),
         after: None,
-        limit: MOST_VIEWS,
+        // Two that are saved at the same moment may be one more than there may be.
+        limit: MOST_VIEWS * 2,
     };
     let found = store.documents(&query).await?;
     Ok(found.rows.iter().filter_map(read).collect())
+}
+
+/// The view of this name.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn view(
+    store: &Store,
+    tenant: &Tenant,
+    name: &str,
+) -> Result<Option<SavedView>, StoreError> {
+    let query = DocumentQuery::Named {
+        kind: KIND,
+        tenant: tenant.clone(),
+        names: vec![name.to_owned()],
+    };
+    let found = store.documents(&query).await?;
+    Ok(found.rows.first().and_then(read))
 }
 
 /// Saves a view, in place of the one of its name.
@@ -110,9 +129,7 @@ pub async fn set_view(
         Ok::<_, ViewError>(Edit::write(write, ()).audited(change))
     });
     written.await?.ok_or(ViewError::Moved)?;
-    let there = views(store, tenant).await?;
-    let saved = there.into_iter().find(|view| view.name == name);
-    saved.ok_or(ViewError::Moved)
+    view(store, tenant, name).await?.ok_or(ViewError::Moved)
 }
 
 /// Deletes a view.

@@ -7,16 +7,19 @@ use crate::filters::failure_filter;
 use crate::{Cx, Refused};
 use counterstep_contracts::bulk::BulkFilter;
 use counterstep_contracts::search::{
-    Field, MOST_LABEL_NAMES, ReadAs, Searched, SearchedTerm, Term, parse,
+    Field, MOST_LABEL_NAMES, MOST_TERMS, ReadAs, Searched, SearchedTerm, Term, parse,
 };
 use counterstep_contracts::{Labels, ProblemCode, TaskId, TaskStatus};
-use counterstep_kernel::documents::views;
+use counterstep_kernel::documents::view;
 use counterstep_kernel::ports::{FailureFilter, ListOrder, TaskQuery};
 use uuid::Uuid;
 use words::{ending, known_type, names_with, states, tasks_with, time};
 
 /// Maximum number of lists that one search reads: a word under several names of labels is a list for each.
 const MOST_LISTS: usize = MOST_LABEL_NAMES;
+
+/// Maximum number of words of a search that are looked for as endings of ids: each reads thousands of rows.
+const MOST_ENDINGS: usize = 2;
 
 /// One of several things that a word stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,14 +60,20 @@ fn refused(detail: impl Into<String>) -> Refused {
 pub(crate) async fn resolve(cx: &Cx, q: &str) -> Result<Resolved, Refused> {
     let mut found = Resolved::default();
     let terms = parse(q).map_err(|error| refused(error.to_string()))?;
+    let mut count = terms.len();
     for term in terms {
         match term {
             Term::Field(Field::View, name) => {
-                let all = views(&cx.engine.ports.store, &cx.caller.tenant).await?;
-                let view = all.into_iter().find(|it| it.name == name);
+                let view = view(&cx.engine.ports.store, &cx.caller.tenant, &name).await?;
                 let view = view.ok_or_else(no_such_view)?;
                 found.says(&format!("view:{name}"), ReadAs::View, vec![view.q.clone()]);
                 let inner = parse(&view.q).map_err(|error| refused(error.to_string()))?;
+                count += inner.len();
+                if count > MOST_TERMS {
+                    return Err(refused(format!(
+                        "a search has at most {MOST_TERMS} terms with those of its saved views: leave some out"
+                    )));
+                }
                 for term in inner {
                     found.term(cx, term)?;
                 }
@@ -72,7 +81,15 @@ pub(crate) async fn resolve(cx: &Cx, q: &str) -> Result<Resolved, Refused> {
             other => found.term(cx, other)?,
         }
     }
-    for text in std::mem::take(&mut found.unknown) {
+    let unknown = std::mem::take(&mut found.unknown);
+    let endings = unknown.iter().filter(|it| ending(it).is_some());
+    if endings.count() > MOST_ENDINGS {
+        return Err(refused(format!(
+            "at most {MOST_ENDINGS} words of hexadecimal digits are looked for as endings of ids: write a label as `name=value`, and \
+             the text of a failure as `text:…`"
+        )));
+    }
+    for text in unknown {
         found.looked_up(cx, &text).await?;
     }
     found.text()?;
@@ -107,7 +124,7 @@ impl Resolved {
 
     fn label(&mut self, shown: &str, name: &str, value: &str) -> Result<(), Refused> {
         add(&mut self.labels, name, value)?;
-        self.says(shown, ReadAs::Label, vec![format!("{name}={value}")]);
+        self.says(shown, ReadAs::Label, vec![shown.to_owned()]);
         Ok(())
     }
 
@@ -208,7 +225,9 @@ impl Resolved {
                 return Ok(());
             }
         }
-        self.unknown.push(text);
+        if !self.unknown.contains(&text) {
+            self.unknown.push(text);
+        }
         Ok(())
     }
 
@@ -232,7 +251,7 @@ impl Resolved {
             choices.extend(tasks.into_iter().map(Choice::Task));
         }
         let fits = choices.iter().map(|it| match it {
-            Choice::Label(name, value) => format!("{name}={value}"),
+            Choice::Label(name, value) => Term::Label(name.clone(), value.clone()).to_string(),
             Choice::Task(task) => task.to_string(),
         });
         let fits: Vec<_> = fits.collect();
@@ -252,7 +271,10 @@ impl Resolved {
             last.looked_at = looked_at;
         }
         match &choices[..] {
-            [Choice::Label(name, value)] => add(&mut self.labels, name, value)?,
+            // With another value of the same label, no task has both.
+            [Choice::Label(name, value)] if self.labels.get(name).is_none_or(|it| it == value) => {
+                add(&mut self.labels, name, value)?;
+            }
             _ => self.choices.push(choices),
         }
         Ok(())
@@ -284,7 +306,7 @@ impl Resolved {
     /// # Errors
     /// Where both name the same, or where there would be too many.
     pub(crate) fn queries(&self, mut base: TaskQuery) -> Result<Vec<TaskQuery>, Refused> {
-        let twice = |name: &str| refused(format!("`q` and `{name}` both say which: leave one out"));
+        let twice = |name: &str| refused(format!("`q` and `{name}` set the same: leave one out"));
         if let Some(name) = &self.task_type {
             let given = base.task_type.replace(name.clone());
             given.is_none().then_some(()).ok_or_else(|| twice("type"))?;
@@ -317,7 +339,8 @@ impl Resolved {
         let until = self.until.as_ref().map(|it| it.0);
         base.before = base.before.into_iter().chain(until).min();
         base.order = self.order.unwrap_or_default();
-        let lists: usize = self.choices.iter().map(Vec::len).product();
+        let lists = self.choices.iter().map(Vec::len);
+        let lists = lists.fold(1, usize::saturating_mul);
         if lists > MOST_LISTS {
             let detail = format!(
                 "the terms fit {lists} lists together, at most {MOST_LISTS} are read: write a label as `name=value`"

@@ -34,7 +34,7 @@ async fn a_task_is_found_while_its_ending_is_typed_and_a_search_is_saved() {
     tab.fill("#q", "order-lamp comple").await;
     tab.until(
         "it is completed",
-        "[...document.querySelectorAll('#suggestions option')].some(it => it.value === 'order-lamp status:completed')",
+        "[...document.querySelectorAll('#suggestions option')].some(it => it.value === 'order-lamp completed')",
     )
     .await;
     tab.fill("#q", "order-lamp completed").await;
