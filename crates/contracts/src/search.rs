@@ -81,7 +81,7 @@ pub enum SearchError {
     /// More characters than one may have.
     #[error("a search has at most {LONGEST_SEARCH} characters: leave some out")]
     Long,
-    /// A character that nobody types.
+    /// A control character.
     #[error("a search has no control characters: leave them out")]
     Control,
     /// More terms than one may have.
