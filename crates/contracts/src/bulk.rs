@@ -10,8 +10,9 @@ use crate::search::LONGEST_SEARCH;
 use crate::settled::SettledAs;
 use crate::state::TaskStatus;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// The form of a group's id.
@@ -112,6 +113,13 @@ impl std::fmt::Display for BulkAction {
     }
 }
 
+/// A filter from an object alone: of a list, serde would take the fields in their order, and of an empty one all tasks.
+fn by_names<'de, D: Deserializer<'de>>(body: D) -> Result<Option<BulkFilter>, D::Error> {
+    let fields = Option::<Map<String, Value>>::deserialize(body)?;
+    let filter = fields.map(|fields| serde_json::from_value(Value::Object(fields)));
+    filter.transpose().map_err(D::Error::custom)
+}
+
 /// Which tasks an operation is for. All that is given has to fit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BulkFilter {
@@ -167,7 +175,11 @@ pub struct BulkRequest {
     #[schemars(regex(pattern = GROUP_ID))]
     pub group: Option<String>,
     /// Tasks like this. An empty one: all that the action is for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "by_names",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub filter: Option<BulkFilter>,
     /// Why, for the audit of each task.
     #[schemars(regex(pattern = NOTE), length(min = 1, max = 4000))]

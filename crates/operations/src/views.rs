@@ -28,11 +28,21 @@ impl Run for PutView {
                 invalid("a saved view names no other view: write what that one has").at("q"),
             );
         }
+        if !input.columns.as_deref().is_none_or(are_columns) {
+            let detail = "columns are their names with commas between them, as `id,order,submitted`, at most 200 characters";
+            return Err(invalid(detail).at("columns"));
+        }
         // What no list would take is not saved.
         resolve(&cx, &input.q).await?;
         let (store, actor) = (&cx.engine.ports.store, cx.actor::<Self>());
         Ok(set_view(store, &cx.caller.tenant, &name, input, &actor).await?)
     }
+}
+
+/// As the schema of a view says.
+fn are_columns(text: &str) -> bool {
+    let is_of_name = |it: u8| matches!(it, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.' | b',' | b'-');
+    (1..=200).contains(&text.len()) && text.bytes().all(is_of_name)
 }
 
 impl Run for DeleteView {

@@ -163,6 +163,11 @@ async fn a_saved_view_is_a_term_of_a_search_and_completes_one() {
             page.items.into_iter().map(|it| it.q).collect::<Vec<_>>()
         }
     };
+    for columns in ["", "a b", &"a".repeat(201)] {
+        let refused = put(&site, "x", &json!({"q": "open", "columns": columns})).await;
+        let problem = refused.problem(422, "invalid-request");
+        assert_eq!(problem["pointer"], "columns");
+    }
     let terms = "open ".repeat(31);
     put(&site, "long", &json!({"q": terms}))
         .await
@@ -206,6 +211,10 @@ async fn an_operation_on_many_takes_a_search_each_term_of_which_means_one_thing(
         let detail = all["detail"].as_str().unwrap();
         assert!(detail.contains("no condition"), "{detail}");
     }
+    // Nor is a list in place of the object.
+    let list = json!({"action": "cancel", "filter": [], "note": "x", "preview": true});
+    let list = site.post("/api/bulk-operations", list.to_string()).await;
+    list.problem(422, "invalid-request");
     let several = preview("4715").await.problem(422, "invalid-request");
     assert_eq!(several["pointer"], "filter.q");
     assert!(
