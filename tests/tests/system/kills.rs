@@ -21,7 +21,7 @@ use std::time::Duration;
 /// No more than the consecutive hosts that the type may lose: however they strike, nothing may be
 /// given up.
 const KILLS: usize = 10;
-const CLIENTS: u64 = 2;
+const CLIENTS: u64 = 5;
 
 /// What the clients remember.
 #[derive(Debug, Default)]
