@@ -3,7 +3,7 @@
 
 use crate::cause::Cause;
 use crate::cause::FAILURE_CLASSES;
-use crate::forms::{ACTOR, NOTE, ONE_LINE};
+use crate::forms::{ACTOR, NOTE, ONE_LINE, WITHOUT_CONTROLS};
 use crate::ids::TaskId;
 use crate::labels::Labels;
 use crate::search::LONGEST_SEARCH;
@@ -126,7 +126,7 @@ pub struct BulkFilter {
     /// A search, as `GET /api/tasks?q=` takes it, each term of which is read as one thing. Answers have what it was read as in the
     /// fields below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = LONGEST_SEARCH))]
+    #[schemars(length(max = LONGEST_SEARCH), regex(pattern = WITHOUT_CONTROLS))]
     pub q: Option<String>,
     /// Of this type, by its declared name or its route.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]

@@ -29,6 +29,9 @@ pub(crate) const OF_ONE_LINE: &str = of_one_line!();
 /// A text of one line.
 pub(crate) const ONE_LINE: &str = concat!("^", of_one_line!(), "*$");
 
+/// A text without control characters.
+pub(crate) const WITHOUT_CONTROLS: &str = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$";
+
 /// The name of a file, without a path: of one line, and not blank. In one pattern, since generators of clients make a type of each
 /// part of an `allOf`.
 pub(crate) const FILE_NAME: &str = concat!(

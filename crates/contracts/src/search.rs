@@ -2,8 +2,10 @@
 //! Owns its grammar, and how an answer tells how it was read. Must not look anything up.
 
 use crate::bulk::BulkFilter;
+use crate::forms::WITHOUT_CONTROLS;
 use crate::http::TaskSummary;
 use crate::labels::is_label_name;
+use crate::state::text_enum;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -17,47 +19,27 @@ pub const SHORTEST_ENDING: usize = 8;
 /// Maximum number of names of labels under which a value is looked for.
 pub const MOST_LABEL_NAMES: usize = 50;
 
-macro_rules! fields {
-    ($($(#[$doc:meta])+ $field:ident = $text:literal;)+) => {
-        /// A condition that is named in an expression, as `type:CreateReport`.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Field {
-            $($(#[$doc])+ $field,)+
-        }
-
-        impl Field {
-            /// Each of them.
-            pub const ALL: &[Self] = &[$(Self::$field),+];
-
-            /// As it stands before the colon.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$field => $text,)+
-                }
-            }
-        }
-    };
-}
-
-fields! {
-    /// Of this type, by its declared name or its route.
-    Type = "type";
-    /// In this state, or one of several: also `open`, `parked`, `ended`.
-    Status = "status";
-    /// With a failure of this class.
-    Class = "class";
-    /// With this in the text of the failure.
-    Text = "text";
-    /// Submitted since: a time, or how long ago.
-    Since = "since";
-    /// Submitted before.
-    Until = "until";
-    /// What is saved under this name.
-    View = "view";
-    /// The order: `newest` or `oldest`.
-    Sort = "sort";
-}
+text_enum!(
+    /// A condition that is named in an expression, as `type:CreateReport`.
+    Field {
+        /// Of this type, by its declared name or its route.
+        Type = "type",
+        /// In this state, or one of several: also `open`, `parked`, `ended`.
+        Status = "status",
+        /// With a failure of this class.
+        Class = "class",
+        /// With this in the text of the failure.
+        Text = "text",
+        /// Submitted since: a time, or how long ago.
+        Since = "since",
+        /// Submitted before.
+        Until = "until",
+        /// What is saved under this name.
+        View = "view",
+        /// The order: `newest` or `oldest`.
+        Sort = "sort",
+    }
+);
 
 /// A part of an expression. A task has to fit all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,7 +77,7 @@ pub enum SearchError {
     NoValue(&'static str),
 }
 
-/// Whether a text may be one, also half of one.
+/// Whether a text may be an expression, or the beginning of one.
 ///
 /// # Errors
 /// Where it is too long, or has control characters.
@@ -103,8 +85,7 @@ pub fn check(text: &str) -> Result<(), SearchError> {
     if text.chars().count() > LONGEST_SEARCH {
         return Err(SearchError::Long);
     }
-    let is_refused = |sign: char| sign.is_control() && !sign.is_whitespace();
-    match text.contains(is_refused) {
+    match text.contains(char::is_control) {
         true => Err(SearchError::Control),
         false => Ok(()),
     }
@@ -167,12 +148,12 @@ impl Piece {
         let Self { text, bare } = self;
         let names = &text[..bare.unwrap_or(text.len())];
         if let Some((name, _)) = names.split_once(':')
-            && let Some(field) = Field::ALL.iter().find(|it| it.as_str() == name)
+            && let Ok(field) = name.parse::<Field>()
         {
             let value = &text[name.len() + 1..];
             return match value.is_empty() {
                 true => Err(SearchError::NoValue(field.as_str())),
-                false => Ok(Term::Field(*field, value.to_owned())),
+                false => Ok(Term::Field(field, value.to_owned())),
             };
         }
         if let Some((name, _)) = names.split_once('=')
@@ -314,7 +295,7 @@ pub struct Suggestion {
 
 /// The schema of an expression.
 pub(crate) fn expression(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "string", "maxLength": LONGEST_SEARCH })
+    json_schema!({ "type": "string", "maxLength": LONGEST_SEARCH, "pattern": WITHOUT_CONTROLS })
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Saved views of the list of tasks: a search by a name, shared by all who see the tasks of a tenant.
 
+use crate::forms::WITHOUT_CONTROLS;
 use crate::search::LONGEST_SEARCH;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,7 @@ pub const MOST_VIEWS: u32 = 50;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ViewSpec {
     /// The search, as `GET /api/tasks?q=` takes it. It names no other view.
-    #[schemars(length(min = 1, max = LONGEST_SEARCH))]
+    #[schemars(length(min = 1, max = LONGEST_SEARCH), regex(pattern = WITHOUT_CONTROLS))]
     pub q: String,
     /// The columns that the page shows, as `labels,submitted`; missing: those that it shows anyway.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -96,15 +96,19 @@ pub(crate) fn time(name: &'static str, text: &str) -> Result<DbTime, Refused> {
     read_time(text).map_err(|why| invalid(why).at(name))
 }
 
+/// The declared name of a type, by it or by its route, in any case.
+pub(crate) fn known_type(engine: &Engine, name: &str) -> Option<String> {
+    let mut all = engine.registry.iter().map(|it| &it.decl);
+    let is_it = |of: &str| of.eq_ignore_ascii_case(name);
+    let found = all.find(|decl| is_it(decl.name) || is_it(&decl.route()));
+    found.map(|decl| decl.name.to_owned())
+}
+
 /// A type by its route or by its declared name. One that this program does not know may still have
 /// tasks, of an older program, so it is no error.
 #[must_use]
 pub fn declared_name(engine: &Engine, name: &str) -> String {
-    let known = engine.registry.by_route(name);
-    known.map_or_else(
-        || name.to_owned(),
-        |task_type| task_type.decl.name.to_owned(),
-    )
+    known_type(engine, name).unwrap_or_else(|| name.to_owned())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 mod words;
 
-use crate::filters::failure_filter;
+use crate::filters::{declared_name, failure_filter, known_type};
 use crate::{Cx, Refused};
 use counterstep_contracts::bulk::BulkFilter;
 use counterstep_contracts::search::{
@@ -13,13 +13,13 @@ use counterstep_contracts::{Labels, ProblemCode, TaskId, TaskStatus};
 use counterstep_kernel::documents::view;
 use counterstep_kernel::ports::{FailureFilter, ListOrder, TaskQuery};
 use uuid::Uuid;
-use words::{ending, known_type, names_with, states, tasks_with, time};
+use words::{ending, names_with, states, tasks_with, time};
 
 /// Maximum number of lists that one search reads: a word under several names of labels is a list for each.
 const MOST_LISTS: usize = MOST_LABEL_NAMES;
 
 /// Maximum number of words of a search that are looked for as endings of ids: each reads thousands of rows.
-const MOST_ENDINGS: usize = 2;
+const MOST_ENDING_WORDS: usize = 2;
 
 /// One of several things that a word stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,9 +83,9 @@ pub(crate) async fn resolve(cx: &Cx, q: &str) -> Result<Resolved, Refused> {
     }
     let unknown = std::mem::take(&mut found.unknown);
     let endings = unknown.iter().filter(|it| ending(it).is_some());
-    if endings.count() > MOST_ENDINGS {
+    if endings.count() > MOST_ENDING_WORDS {
         return Err(refused(format!(
-            "at most {MOST_ENDINGS} words of hexadecimal digits are looked for as endings of ids: write a label as `name=value`, and \
+            "at most {MOST_ENDING_WORDS} words of hexadecimal digits are looked for as endings of ids: write a label as `name=value`, and \
              the text of a failure as `text:…`"
         )));
     }
@@ -131,7 +131,7 @@ impl Resolved {
     fn field(&mut self, cx: &Cx, shown: &str, field: Field, value: &str) -> Result<(), Refused> {
         let (read_as, fits) = match field {
             Field::Type => {
-                let name = known_type(cx, value).unwrap_or_else(|| value.to_owned());
+                let name = declared_name(&cx.engine, value);
                 self.set_type(&name)?;
                 (ReadAs::Type, vec![name])
             }
@@ -219,7 +219,7 @@ impl Resolved {
                 self.set_states(&text, found);
                 return Ok(());
             }
-            if let Some(name) = known_type(cx, &text) {
+            if let Some(name) = known_type(&cx.engine, &text) {
                 self.set_type(&name)?;
                 self.says(&text, ReadAs::Type, vec![name]);
                 return Ok(());

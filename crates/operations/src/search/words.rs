@@ -36,14 +36,6 @@ pub(super) fn ending(text: &str) -> Option<String> {
     is_one.then_some(digits)
 }
 
-/// The declared name of a type, by it or by its route.
-pub(super) fn known_type(cx: &Cx, text: &str) -> Option<String> {
-    let mut all = cx.engine.registry.iter().map(|it| &it.decl);
-    let is_it = |name: &str| name.eq_ignore_ascii_case(text);
-    let found = all.find(|decl| is_it(decl.name) || is_it(&decl.route()));
-    found.map(|decl| decl.name.to_owned())
-}
-
 /// A time, or how long ago it was, as the least id of then and as a text.
 pub(super) fn time(cx: &Cx, text: &str) -> Result<(TaskId, String), Refused> {
     let Some(age) = parse_duration(text) else {

@@ -19,6 +19,9 @@ use counterstep_contracts::view::SavedView;
 use counterstep_contracts::{Problem, TaskStatus};
 use maud::{Markup, html};
 
+/// Maximum columns of a list: an address may name any.
+const MOST_COLUMNS: usize = 20;
+
 /// What a list is of: the parameters of its page.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Filter {
@@ -47,6 +50,7 @@ impl Filter {
             q: terms.join(" "),
             columns: columns
                 .filter(|it| !it.is_empty())
+                .take(MOST_COLUMNS)
                 .map(str::to_owned)
                 .collect(),
             cursor: query.get("cursor").map(str::to_owned),
