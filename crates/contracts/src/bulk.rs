@@ -10,9 +10,10 @@ use crate::search::LONGEST_SEARCH;
 use crate::settled::SettledAs;
 use crate::state::TaskStatus;
 use schemars::JsonSchema;
-use serde::de::Error as _;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The form of a group's id.
@@ -115,9 +116,29 @@ impl std::fmt::Display for BulkAction {
 
 /// A filter from an object alone: of a list, serde would take the fields in their order, and of an empty one all tasks.
 fn by_names<'de, D: Deserializer<'de>>(body: D) -> Result<Option<BulkFilter>, D::Error> {
-    let fields = Option::<Map<String, Value>>::deserialize(body)?;
-    let filter = fields.map(|fields| serde_json::from_value(Value::Object(fields)));
-    filter.transpose().map_err(D::Error::custom)
+    Ok(Option::<ByNames>::deserialize(body)?.map(|it| it.0))
+}
+
+struct ByNames(BulkFilter);
+
+impl<'de> Deserialize<'de> for ByNames {
+    fn deserialize<D: Deserializer<'de>>(body: D) -> Result<Self, D::Error> {
+        struct Fields;
+
+        impl<'de> Visitor<'de> for Fields {
+            type Value = BulkFilter;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object with the fields of a filter")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<BulkFilter, A::Error> {
+                BulkFilter::deserialize(MapAccessDeserializer::new(fields))
+            }
+        }
+
+        body.deserialize_map(Fields).map(Self)
+    }
 }
 
 /// Which tasks an operation is for. All that is given has to fit.
