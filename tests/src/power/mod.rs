@@ -204,11 +204,7 @@ impl Record {
         let mut disk = Disk::new(&self.top, cuts.never_synced);
         let mut calls = self.calls.iter().peekable();
         let mut open = FuturesUnordered::new();
-        for (number, moment) in self
-            .moments(cuts.count, &mut chance)
-            .into_iter()
-            .enumerate()
-        {
+        for (number, moment) in self.moments(cuts, &mut chance).into_iter().enumerate() {
             while let Some(call) = calls.next_if(|call| call.seen() <= moment) {
                 disk.apply(call);
             }
@@ -248,14 +244,22 @@ impl Record {
         report
     }
 
-    /// Moments in the order of the record: each third follows an answer, which makes a promise of what was done before.
-    fn moments(&self, count: usize, chance: &mut Chance) -> Vec<usize> {
+    /// Moments in the order of the record: each third follows an answer, which makes a promise of what was done before. Those
+    /// of a control all do, and there is a task and a result that can be lost: chance may cut before the first of them.
+    fn moments(&self, cuts: Cuts, chance: &mut Chance) -> Vec<usize> {
         let within = |chance: &mut Chance, length: usize| {
             usize::try_from(chance.within(0, length as u64)).expect("a small number")
         };
-        let mut moments: Vec<usize> = (0..count)
+        let control = !cuts.never_synced.is_empty();
+        let can_lose = |line: &usize| {
+            let of = self.acknowledged(*line);
+            !of.tasks.is_empty() && !of.spooled.is_empty()
+        };
+        let answers = self.answers.iter().map(|(line, _)| *line);
+        let answers: Vec<_> = answers.filter(|line| !control || can_lose(line)).collect();
+        let mut moments: Vec<usize> = (0..cuts.count)
             .map(|number| match number % 3 {
-                0 => self.answers[within(chance, self.answers.len())].0,
+                remainder if control || remainder == 0 => answers[within(chance, answers.len())],
                 _ => self.calls[within(chance, self.calls.len())].ended,
             })
             .collect();
