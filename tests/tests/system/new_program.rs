@@ -38,13 +38,22 @@ fn profile() -> String {
             .0
             .to_owned()
     };
+    let all = "[profile.test.package.\"*\"]";
     let of_dev = between("\n[profile.dev]", "\n[profile.test]");
-    let of_tests = between(
-        "\n[profile.test.package.\"*\"]\nopt-level = 0\n",
-        "\n[profile.chaos]",
-    );
-    let of_tests = of_tests.replace("[profile.test.", "[profile.dev.");
-    format!("[profile.dev]{of_dev}\n{of_tests}\n")
+    let of_tests = between(&format!("\n{all}"), "\n[profile.chaos]");
+    let of_tests = format!("{all}{of_tests}").replace("[profile.test.", "[profile.dev.");
+    let ours = std::fs::read_dir(top().join("crates")).expect("the crates");
+    let ours = ours.flatten().map(|it| it.file_name()).map(|name| {
+        let name = match name.to_str().expect("a name") {
+            "counterstep" => "counterstep".to_owned(),
+            of => format!("counterstep-{of}"),
+        };
+        format!("[profile.dev.package.{name}]\nopt-level = 0\n")
+    });
+    format!(
+        "[profile.dev]{of_dev}\n{of_tests}\n{}",
+        ours.collect::<String>()
+    )
 }
 
 /// What its author adds to the crate: a task type with a pool of connections, a signal and a child, its
