@@ -108,11 +108,9 @@ async fn writes_that_wait_share_a_transaction() {
     raw(&path).batch_execute(count).unwrap();
     let committed = commit_after_a_wait(store, &path, &records).await;
     assert!(committed.iter().all(Result::is_ok), "{committed:?}");
-    // The first write had found no other under way.
-    assert_eq!(
-        number(&mut raw(&path), "SELECT count(*) AS n FROM transactions"),
-        2
-    );
+    // The first write has found no other under way, unless all 40 were there when it was looked for.
+    let transactions = number(&mut raw(&path), "SELECT count(*) AS n FROM transactions");
+    assert!((1..=2).contains(&transactions), "{transactions}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
