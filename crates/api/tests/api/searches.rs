@@ -1,11 +1,13 @@
 //! What people type to find tasks: by id, ending, label, type, state, time and text; views that are saved; and what completes a search.
 
+use crate::access::{ask, key, locked};
 use crate::labels::{send, sent};
 use crate::reply::Reply;
 use crate::site::Site;
+use counterstep_contracts::access::Role;
 use counterstep_contracts::bulk::BulkPreview;
 use counterstep_contracts::commands::segment;
-use counterstep_contracts::http::Page;
+use counterstep_contracts::http::{Accepted, Page};
 use counterstep_contracts::search::{FoundTasks, ReadAs, SearchedTerm, Suggestion};
 use counterstep_contracts::view::SavedView;
 use counterstep_contracts::{TaskId, TaskStatus};
@@ -66,6 +68,11 @@ async fn a_task_is_found_by_its_id_its_ending_and_the_value_of_a_label() {
     assert_eq!(tasks(&site, "47150").await, [other]);
     assert_eq!(tasks(&site, "4715 parcel=1").await, [order]);
     assert_eq!(tasks(&site, "4715 47150").await, []);
+    // An id of another system is no task's, and the value of a label.
+    let parcel = "0b3f5a52-9f1e-4d3a-8a52-aabbccddeeff";
+    let labelled = sent(&site, 4, &[&format!("ship={parcel}")]).await;
+    let (by_id, terms) = found(&site, parcel).await;
+    assert_eq!((by_id, terms[0].read_as), (vec![labelled], ReadAs::Several));
     // The order, and pages of several lists.
     assert_eq!(tasks(&site, "4715 sort:oldest").await, both);
     let first: FoundTasks = site.get(&path("4715", "&limit=1")).await.json(200);
@@ -122,6 +129,48 @@ async fn a_word_is_a_state_a_type_or_a_text_of_a_failure() {
     // An ending that no id has is no text.
     let (none, terms) = found(&site, "0badcafe").await;
     assert_eq!((none, terms[0].fits.len()), (vec![], 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_another_tenant_is_found_or_suggested() {
+    let site = locked().await;
+    let (own, _) = key(&site, "acme", Role::Admin).await;
+    let (other, _) = key(&site, "umbra", Role::Admin).await;
+    let request = site
+        .request("POST", "/api/tasks/parcel")
+        .bearer_auth(&own)
+        .header("content-type", "application/json")
+        .header("counterstep-label", "order=4715");
+    let accepted = site.send(request.body(r#"{"number":1,"to":null}"#)).await;
+    let task = accepted.json::<Accepted>(202).task_id;
+    let view = json!({ "q": "order=4715" }).to_string();
+    let saved = ask(&site, &own, "PUT", "/api/views/mine", &view).await;
+    saved.json::<SavedView>(200);
+
+    let whole = task.0.as_simple().to_string();
+    for q in [&task.to_string(), &whole[20..], "4715", "order=4715"] {
+        for (key, expected) in [(&own, vec![task]), (&other, vec![])] {
+            let page = ask(&site, key, "GET", &path(q, ""), "").await;
+            // A value that no label of the tenant has is a text, which asks for a bound.
+            if expected.is_empty() && q == "4715" {
+                page.problem(422, "invalid-request");
+                continue;
+            }
+            let page: FoundTasks = page.json(200);
+            let tasks: Vec<_> = page.items.iter().map(|it| it.task_id).collect();
+            assert_eq!(tasks, expected, "{q}");
+        }
+    }
+    let of_view = path("view:mine", "");
+    ask(&site, &other, "GET", &of_view, "")
+        .await
+        .problem(404, "no-such-view");
+    for (key, count) in [(&own, 1), (&other, 0)] {
+        let offered = ask(&site, key, "GET", "/api/searches/suggestions?q=ord", "").await;
+        let offered: Page<Suggestion> = offered.json(200);
+        let orders = offered.items.iter().filter(|it| it.q.contains("order"));
+        assert_eq!(orders.count(), count);
+    }
 }
 
 async fn put(site: &Site, name: &str, body: &serde_json::Value) -> Reply {

@@ -13,7 +13,7 @@ use counterstep_contracts::{Labels, ProblemCode, TaskId, TaskStatus};
 use counterstep_kernel::documents::view;
 use counterstep_kernel::ports::{FailureFilter, ListOrder, TaskQuery};
 use uuid::Uuid;
-use words::{ending, names_with, states, tasks_with, time};
+use words::{ending, id, names_with, states, tasks_with, time};
 
 /// Maximum number of lists that one search reads: a word under several names of labels is a list for each.
 const MOST_LISTS: usize = MOST_LABEL_NAMES;
@@ -82,7 +82,8 @@ pub(crate) async fn resolve(cx: &Cx, q: &str) -> Result<Resolved, Refused> {
         }
     }
     let unknown = std::mem::take(&mut found.unknown);
-    let endings = unknown.iter().filter(|it| ending(it).is_some());
+    let endings = unknown.iter().filter(|it| id(it).is_none());
+    let endings = endings.filter(|it| ending(it).is_some());
     if endings.count() > MOST_ENDING_WORDS {
         return Err(refused(format!(
             "at most {MOST_ENDING_WORDS} words of hexadecimal digits are looked for as endings of ids: write a label as `name=value`, and \
@@ -209,11 +210,6 @@ impl Resolved {
     }
 
     fn word(&mut self, cx: &Cx, text: String, is_quoted: bool) -> Result<(), Refused> {
-        if let Some(id) = Uuid::try_parse(&text).ok().map(TaskId) {
-            self.choices.push(vec![Choice::Task(id)]);
-            self.says(&text, ReadAs::Id, vec![id.to_string()]);
-            return Ok(());
-        }
         if !is_quoted {
             if let Some(found) = states(&text) {
                 self.set_states(&text, found);
@@ -231,13 +227,16 @@ impl Resolved {
         Ok(())
     }
 
-    /// A word that is a value of a label, the ending of an id, or a text of a failure.
+    /// A word that is a value of a label, an id or the ending of one, or a text of a failure.
     async fn looked_up(&mut self, cx: &Cx, text: &str) -> Result<(), Refused> {
         let (names, mut looked_at) = names_with(cx, text).await?;
         let labels = names.into_iter();
         let labels = labels.map(|name| Choice::Label(name, text.to_owned()));
         let mut choices: Vec<_> = labels.collect();
-        if let Some(ending) = ending(text) {
+        if let Some(task) = id(text) {
+            // Other systems have ids of this form too, and a label may name one.
+            choices.push(Choice::Task(task));
+        } else if let Some(ending) = ending(text) {
             let (tasks, far) = tasks_with(cx, &ending).await?;
             if choices.is_empty() || !tasks.is_empty() {
                 looked_at = Some(
@@ -262,6 +261,7 @@ impl Resolved {
                 return Ok(());
             }
             [] => ReadAs::Ending,
+            [Choice::Task(_)] if id(text).is_some() => ReadAs::Id,
             all if all.iter().all(|it| matches!(it, Choice::Task(_))) => ReadAs::Ending,
             [_] => ReadAs::Label,
             _ => ReadAs::Several,

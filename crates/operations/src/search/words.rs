@@ -7,6 +7,7 @@ use counterstep_contracts::search::{MOST_LABEL_NAMES, SHORTEST_ENDING};
 use counterstep_contracts::{Labels, TaskId, TaskStatus};
 use counterstep_kernel::ports::{LabelQuery, TaskPage, TaskQuery, first_id_at};
 use counterstep_steps::times::{DbTime, rfc3339};
+use uuid::Uuid;
 
 /// Maximum pages of open tasks, each of [`TaskQuery::MOST_CANDIDATES`], in which an ending is looked for.
 const MOST_PAGES: u32 = 10;
@@ -26,6 +27,11 @@ pub(super) fn states(name: &str) -> Option<Vec<TaskStatus>> {
     };
     let found: Vec<_> = all.filter(fits).collect();
     (!found.is_empty()).then_some(found)
+}
+
+/// A whole id.
+pub(super) fn id(text: &str) -> Option<TaskId> {
+    Uuid::try_parse(text).ok().map(TaskId)
 }
 
 /// The ending of an id as it is compared: hexadecimal digits, at least eight.
