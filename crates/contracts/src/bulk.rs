@@ -232,7 +232,7 @@ pub struct BulkPreview {
     /// Their causes, the most frequent first; of tasks without a failure there is none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<DeadLetterGroup>,
-    /// What would be undone; missing where the action undoes nothing.
+    /// What would be undone, and from where tasks would go on; missing where the action does neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<BulkUndo>,
     /// With `run-again`: number of tasks that have run again before, as new tasks. They are not counted above, and stay
@@ -254,13 +254,62 @@ pub enum BulkAnswer {
     Preview(BulkPreview),
 }
 
-/// What an operation would undo, of the tasks that were looked at for it.
+/// What an operation would undo, or let run, of the tasks that were looked at for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BulkUndo {
-    /// Number of tasks that were looked at: the last submitted.
+    /// Number of tasks that were looked at and whose code is known: the last submitted.
     pub tasks: u64,
+    /// Number of tasks that were looked at and whose code this process does not have: what would become of them is not known.
+    #[serde(default)]
+    pub unknown: u64,
+    /// Number of tasks of which a step is in doubt: it is not known how far it came.
+    #[serde(default)]
+    pub in_doubt: u64,
+    /// Number of tasks of which an undo has given up before: they wait for a person again where its reason stands.
+    #[serde(default)]
+    pub gave_up: u64,
+    /// Sums of the amounts in the requests of these tasks, by currency.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub amounts: Vec<Amount>,
     /// How often each step would be undone, those of one type together.
     pub steps: Vec<UndoneStep>,
+    /// How often tasks would go on from each step, those of one type together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub goes_on: Vec<GoesOn>,
+    /// The tasks that differ most from the others of their type, at most ten.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unusual: Vec<UnusualTask>,
+}
+
+/// A sum of amounts of one currency, of fields that are declared with `x-amount`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Amount {
+    /// The currency.
+    pub currency: String,
+    /// The sum, as a decimal number: `8213.40`.
+    pub sum: String,
+}
+
+/// A step from which tasks would go on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GoesOn {
+    /// Its type's declared name.
+    pub task_type: String,
+    /// Name of the step.
+    pub step: String,
+    /// Number of tasks that go on from it.
+    pub tasks: u64,
+    /// Of them those in which its last attempt is in doubt.
+    pub in_doubt: u64,
+}
+
+/// A task for which an operation would do something else than for most of its type.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnusualTask {
+    /// The task.
+    pub task_id: TaskId,
+    /// How it differs, in words.
+    pub differs: String,
 }
 
 /// Which tasks would not run again, of those that were looked at for it.
@@ -289,8 +338,20 @@ pub struct UndoneStep {
     pub task_type: String,
     /// Name of the step.
     pub step: String,
+    /// The function that undoes it, or `built-in`.
+    #[serde(default)]
+    pub undo: String,
     /// Number of tasks in which it would be undone.
     pub tasks: u64,
+    /// Of them those in which it is in doubt: it is not known how far it came.
+    #[serde(default)]
+    pub in_doubt: u64,
+    /// Of them those in which its undo has given up before.
+    #[serde(default)]
+    pub gave_up: u64,
+    /// Sums of the amounts in its outputs, by currency.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub amounts: Vec<Amount>,
 }
 
 /// How an operation stands.

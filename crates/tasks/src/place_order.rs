@@ -20,6 +20,7 @@ pub struct PlaceOrderRequest {
     /// Number of pieces.
     pub quantity: u32,
     /// What all of it costs.
+    #[schemars(extend("x-amount" = {"minor": 2, "currency": "EUR"}))]
     pub amount_cents: u64,
     /// For how long the goods are held for an approval; three days otherwise.
     pub hold_seconds: Option<u32>,
@@ -33,11 +34,12 @@ pub struct Reservation {
 }
 
 /// What the bank says of money that it moved.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct Charge {
     /// Its name for it.
     pub charge_id: String,
     /// How much it was.
+    #[schemars(extend("x-amount" = {"minor": 2, "currency": "EUR"}))]
     pub amount_cents: u64,
 }
 

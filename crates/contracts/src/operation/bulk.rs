@@ -11,7 +11,8 @@ use super::{
 };
 use crate::access::Role;
 use crate::bulk::{
-    BulkAction, BulkAnswer, BulkFilter, BulkPreview, BulkRequest, BulkStatus, BulkView,
+    Amount, BulkAction, BulkAnswer, BulkFilter, BulkPreview, BulkRequest, BulkStatus, BulkUndo,
+    BulkView, UndoneStep, UnusualTask,
 };
 use crate::http::Page;
 use crate::{ProblemCode, TaskStatus};
@@ -198,9 +199,37 @@ fn preview() -> BulkPreview {
         group: Some(GROUP.to_owned()),
         filter: Some(of_type()),
         causes: vec![group()],
-        undo: None,
+        undo: Some(undo()),
         already_run_again: None,
         refused: None,
+    }
+}
+
+fn undo() -> BulkUndo {
+    let sum = Amount {
+        currency: "EUR".to_owned(),
+        sum: "8213.40".to_owned(),
+    };
+    BulkUndo {
+        tasks: 1000,
+        unknown: 4,
+        in_doubt: 2,
+        gave_up: 1000,
+        amounts: vec![sum.clone()],
+        steps: vec![UndoneStep {
+            task_type: "BookSeat".to_owned(),
+            step: "charge".to_owned(),
+            undo: "refund".to_owned(),
+            tasks: 1000,
+            in_doubt: 2,
+            gave_up: 998,
+            amounts: vec![sum],
+        }],
+        goes_on: Vec::new(),
+        unusual: vec![UnusualTask {
+            task_id: TASK,
+            differs: "undoes `charge`, which is in doubt".to_owned(),
+        }],
     }
 }
 
@@ -352,13 +381,50 @@ fn would_be_for(found: &BulkPreview) -> View {
             it.count, it.task_type, it.cause, it.text
         )
     }));
-    if let Some(undo) = &found.undo {
-        lines.push(format!("would be undone, of {}:", tasks(undo.tasks)));
-        let steps = undo.steps.iter();
-        lines.extend(steps.map(|it| format!("  {} of {}: {}", it.step, it.task_type, it.tasks)));
-    }
+    lines.extend(found.undo.iter().flat_map(what_if));
     lines.extend(found.tasks.iter().map(ToString::to_string));
     View::Lines(lines.into_iter().map(Cell::from).collect())
+}
+
+/// What would become of the tasks.
+fn what_if(undo: &BulkUndo) -> Vec<String> {
+    let mut lines = Vec::new();
+    if undo.unknown > 0 {
+        lines.push(format!("of {} no code is known here", tasks(undo.unknown)));
+    }
+    let amounts = |all: &[Amount]| -> String {
+        let all = all.iter().map(|it| format!(", {} {}", it.sum, it.currency));
+        all.collect()
+    };
+    let looked_at = tasks(undo.tasks) + &amounts(&undo.amounts);
+    let some = |count: u64, what: &str| match count {
+        0 => String::new(),
+        count => format!(", {count} {what}"),
+    };
+    if !undo.goes_on.is_empty() {
+        lines.push(format!("would go on, of {looked_at}:"));
+    }
+    lines.extend(undo.goes_on.iter().map(|it| {
+        let in_doubt = some(it.in_doubt, "in doubt");
+        format!(
+            "  from {} of {}: {}{in_doubt}",
+            it.step, it.task_type, it.tasks
+        )
+    }));
+    if !undo.steps.is_empty() || undo.goes_on.is_empty() {
+        lines.push(format!("would be undone, of {looked_at}:"));
+    }
+    lines.extend(undo.steps.iter().map(|it| {
+        let more = some(it.in_doubt, "in doubt") + &some(it.gave_up, "gave up before");
+        let (step, undo, sums) = (&it.step, &it.undo, amounts(&it.amounts));
+        format!(
+            "  {step} of {} by {undo}: {}{sums}{more}",
+            it.task_type, it.tasks
+        )
+    }));
+    let unusual = undo.unusual.iter();
+    lines.extend(unusual.map(|it| format!("differs: {} {}", it.task_id, it.differs)));
+    lines
 }
 
 fn tasks(count: u64) -> String {

@@ -8,6 +8,7 @@ mod execute;
 mod operation;
 mod preview;
 mod refused;
+mod what_if;
 
 pub use admin::{BulkError, list, show, start, stop};
 pub use execute::serve;

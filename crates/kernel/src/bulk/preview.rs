@@ -4,21 +4,16 @@
 use super::admin::BulkError;
 use super::operation::BulkSpec;
 use super::refused::{CHECKED, refused};
+use super::what_if::{MOST_RECORDS, what_if};
 use crate::dead_letters::{Counter, MOST_LOOKED_AT, Selection};
 use crate::engine::Engine;
-use crate::operator::undo_plan;
 use crate::ports::{StoreError, TaskLine};
-use counterstep_contracts::bulk::{BulkAction, BulkPreview, BulkUndo, UndoneStep};
-use counterstep_contracts::{StepNo, TaskId, TaskStatus};
+use counterstep_contracts::bulk::{BulkAction, BulkPreview};
+use counterstep_contracts::{TaskId, TaskStatus};
 use futures::{StreamExt, TryStreamExt, stream};
-use std::collections::BTreeMap;
 
 /// Maximum number of tasks, and of causes, that a preview names.
 const NAMED: usize = 20;
-
-/// Maximum number of tasks that a preview reads for what would be undone, and how many of them at a time.
-const UNDONE: usize = 1_000;
-const UNDONE_AT_ONCE: usize = 100;
 
 /// Maximum number of tasks whose successors are read at a time.
 const SUCCESSORS_AT_ONCE: usize = 64;
@@ -32,7 +27,7 @@ pub async fn preview(engine: &Engine, spec: &BulkSpec) -> Result<BulkPreview, Bu
     if spec.action == BulkAction::RunAgain {
         found.refused = Some(refused(engine, spec, &tasks).await?);
     } else if !tasks.is_empty() {
-        found.undo = Some(undo_of(engine, &tasks).await?);
+        found.undo = Some(what_if(engine, spec.action, &tasks).await?);
     }
     Ok(found)
 }
@@ -112,40 +107,13 @@ async fn not_run_again(
     Ok(looked.into_iter().flatten().collect())
 }
 
-/// Maximum number of tasks that are looked at more closely: for what an action undoes of a task in this state, or
+/// Maximum number of tasks that are looked at more closely: for what an action does to a task in this state, or
 /// whether it would be refused.
 const fn looked_at_closely(action: BulkAction, status: TaskStatus) -> usize {
     match action {
-        BulkAction::Redrive if matches!(status, TaskStatus::CompensationFailed) => UNDONE,
-        BulkAction::Cancel => UNDONE,
+        BulkAction::Redrive if status.is_parked() => MOST_RECORDS,
+        BulkAction::Cancel => MOST_RECORDS,
         BulkAction::RunAgain => CHECKED,
         BulkAction::Redrive | BulkAction::Resolve => 0,
     }
-}
-
-/// What would be undone of these tasks, by step. Those that this program does not know are left out.
-async fn undo_of(engine: &Engine, tasks: &[TaskId]) -> Result<BulkUndo, StoreError> {
-    let mut undo = BulkUndo::default();
-    let mut steps: BTreeMap<(String, StepNo), (String, u64)> = BTreeMap::new();
-    for page in tasks.chunks(UNDONE_AT_ONCE) {
-        for (_, record) in engine.ports.store.records(page).await? {
-            let Ok(record) = record else { continue };
-            let Some(task_type) = engine.registry.of(&*record.task) else {
-                continue;
-            };
-            undo.tasks += 1;
-            let stages = undo_plan(&task_type, &record).stages;
-            for step in stages.into_iter().flat_map(|stage| stage.steps) {
-                let key = (record.task.task_type.clone(), step.no);
-                steps.entry(key).or_insert((step.step, 0)).1 += 1;
-            }
-        }
-    }
-    let view = |((task_type, _), (step, tasks))| UndoneStep {
-        task_type,
-        step,
-        tasks,
-    };
-    undo.steps = steps.into_iter().map(view).collect();
-    Ok(undo)
 }

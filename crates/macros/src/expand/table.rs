@@ -399,6 +399,13 @@ impl Expansion<'_> {
             let (root, output) = (self.root.written_at(span), self.output_type(step));
             quote_spanned!(span=> #root::declare::supplied::<#output>)
         };
+        let output = self.output_type(step);
+        let output_schema = {
+            let root = self
+                .root
+                .written_at(written_span(self.declaration.step_function(step)));
+            quote!(#root::declare::SchemaOf::<#output>::SCHEMA)
+        };
         quote! {
             #root::task::StepCode {
                 run: #root::task::Run::#kind(#run),
@@ -408,6 +415,7 @@ impl Expansion<'_> {
                 signal: #signal,
                 probe: #probe,
                 read_output: #read_output,
+                output_schema: #output_schema,
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Task types as data and code, and the registry of those that a process knows.
 
+mod amounts;
 mod awaited;
 mod facts;
 mod inputs;
@@ -9,6 +10,7 @@ mod tables;
 mod taken;
 mod types;
 
+pub use amounts::{AmountFields, AmountSums};
 pub use awaited::MissingType;
 pub use facts::{TaskFacts, trace_id};
 pub use inputs::{Inputs, REQUEST, output};

@@ -87,6 +87,8 @@ pub struct StepCode {
     pub probe: Option<ProbeFn>,
     /// Checks an output that a person supplies, and gives it its canonical form.
     pub read_output: ReadOutputFn,
+    /// The schema of its output, where the type has one.
+    pub output_schema: Option<SchemaFn>,
 }
 
 /// A task type: declaration and code.

@@ -164,9 +164,14 @@ async fn an_undo_that_is_refused_is_the_cause_whatever_has_turned_the_task() {
     let charge = UndoneStep {
         task_type: "Order".to_owned(),
         step: "charge".to_owned(),
+        undo: "refund".to_owned(),
         tasks: 2,
+        in_doubt: 0,
+        gave_up: 2,
+        amounts: Vec::new(),
     };
     assert_eq!((undo.tasks, undo.steps), (2, vec![charge]));
+    assert_eq!((undo.gave_up, undo.in_doubt, undo.unknown), (2, 0, 0));
     let resolve = preview(engine, BulkAction::Resolve, selection).await;
     assert_eq!(resolve.expect("a preview").undo, None);
     let of_class = |class: &str| Selection {

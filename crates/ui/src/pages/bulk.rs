@@ -15,7 +15,7 @@ use crate::time_text::ago;
 use actix_web::http::Method;
 use actix_web::{HttpRequest, web};
 use counterstep_contracts::access::Role;
-use counterstep_contracts::bulk::{BulkPreview, BulkView};
+use counterstep_contracts::bulk::{Amount, BulkPreview, BulkUndo, BulkView};
 use counterstep_contracts::operation::Operation;
 use counterstep_contracts::operation::bulk::StartBulkOperation;
 use counterstep_contracts::operator::OperatorMove;
@@ -160,15 +160,45 @@ fn preview(visit: &PageRequest, found: &BulkPreview, does: &str) -> Markup {
         @for it in &found.causes {
             p { b { (number(it.count)) } " " (it.task_type) ": " (it.cause) @if !it.text.is_empty() { " · " span.message { (it.text) } } }
         }
-        @if let Some(undo) = &found.undo {
-            p { "Would be undone, of " (number(undo.tasks)) " tasks:" }
-            ul { @for it in &undo.steps { li { code { (it.step) } " of " (it.task_type) ": " (number(it.tasks)) } } }
-        }
+        @if let Some(undo) = &found.undo { (what_if(visit, undo)) }
         p.quiet { "Tasks that come to this later are not among them, and others may change some before their turn comes." }
         @if !found.tasks.is_empty() {
             p { "The last submitted: " @for task in &found.tasks { (task_link(&visit.shell.base, *task)) " " } }
         }
     }
+}
+
+/// What would become of the tasks: from where they go on, what is undone, and which differ.
+fn what_if(visit: &PageRequest, undo: &BulkUndo) -> Markup {
+    let some = |count: u64, what: &str| match count {
+        0 => String::new(),
+        count => format!(", {} {what}", number(count)),
+    };
+    html! {
+        @if undo.unknown > 0 { p { "Of " (number(undo.unknown)) " no code is known here: what would become of them is not known." } }
+        p { "Of " (number(undo.tasks)) " that were looked at" (sums(&undo.amounts)) ":" }
+        ul {
+            @for it in &undo.goes_on {
+                li { (number(it.tasks)) " go on from " code { (it.step) } " of " (it.task_type) (some(it.in_doubt, "in doubt")) }
+            }
+            @for it in &undo.steps {
+                li {
+                    (number(it.tasks)) " × " code { (it.undo) } " for " code { (it.step) } " of " (it.task_type) (sums(&it.amounts))
+                    (some(it.in_doubt, "in doubt")) (some(it.gave_up, "gave up before"))
+                }
+            }
+            @if undo.goes_on.is_empty() && undo.steps.is_empty() { li { "Nothing is undone." } }
+        }
+        @if !undo.unusual.is_empty() {
+            p { "These differ from most:" }
+            ul { @for it in &undo.unusual { li { (task_link(&visit.shell.base, it.task_id)) " " (it.differs) } } }
+        }
+    }
+}
+
+fn sums(all: &[Amount]) -> String {
+    let all = all.iter().map(|it| format!(", {} {}", it.sum, it.currency));
+    all.collect()
 }
 
 /// What has become of the tasks, which a person says.
