@@ -399,13 +399,10 @@ impl Expansion<'_> {
             let (root, output) = (self.root.written_at(span), self.output_type(step));
             quote_spanned!(span=> #root::declare::supplied::<#output>)
         };
-        let output = self.output_type(step);
-        let output_schema = {
-            let root = self
-                .root
-                .written_at(written_span(self.declaration.step_function(step)));
-            quote!(#root::declare::SchemaOf::<#output>::SCHEMA)
-        };
+        // Spanned as the type is written: what is wrong with it is reported once.
+        let span = written_span(self.declaration.step_function(step));
+        let (written, output) = (self.root.written_at(span), self.output_type(step));
+        let output_schema = quote_spanned!(span=> #written::declare::SchemaOf::<#output>::SCHEMA);
         quote! {
             #root::task::StepCode {
                 run: #root::task::Run::#kind(#run),

@@ -99,7 +99,7 @@ fn order(account: &str, refused: u16) -> Form {
         .field("refused", refused)
 }
 
-async fn preview(
+pub(crate) async fn preview(
     engine: &Engine,
     action: BulkAction,
     selection: Selection,

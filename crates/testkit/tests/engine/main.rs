@@ -73,5 +73,6 @@ mod unknown_intake;
 mod upload_keys;
 mod versions;
 mod webhooks_due;
+mod what_if;
 mod when;
 mod why;

@@ -503,6 +503,10 @@ impl World {
             if why.status.is_terminal() {
                 return Ok((why, before));
             }
+            // An answer about a task that moved meanwhile is about neither state.
+            if progress(&self.record().await) != progress(&before) {
+                continue;
+            }
             self.turn_of_hosts().await;
             let after = self.record().await;
             let moves = progress(&after) != progress(&before);
