@@ -656,6 +656,13 @@ class Workers:
         """
         return cast("types.MachineView", await self._calls.json("POST", "/api/workers/{}/resume", (machine,), body={"note": note, "actor": actor, "role": role}))
 
+    async def show(self, worker_id: str) -> types.WorkerDetails:
+        """Look at a process: what it runs, what it ran last, and how often attempts failed there and elsewhere.
+
+        The process, as it was seen last. Needs the role `admin` in the tenant `default`. `Problem`: `no-such-workers`.
+        """
+        return cast("types.WorkerDetails", await self._calls.json("GET", "/api/workers/{}", (worker_id,)))
+
 
 class AsyncOperations:
     def __init__(self, http: AsyncTransport) -> None:

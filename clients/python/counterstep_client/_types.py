@@ -139,12 +139,12 @@ Priority = Literal["high", "normal", "low"]
 #: No step of the task's type waits for a signal of this name. `no-such-step`: The task's type has no step of this
 #: name. `no-such-schedule`: No schedule of this name. `no-such-webhook`: The task has no webhook of this id.
 #: `no-such-key`: No API key of this id. `no-such-queue`: No queue of this name. `no-such-workers`: No process of
-#: this role on a machine of this name. `no-such-breaker`: No breaker of this name. `no-such-view`: No saved view
-#: has this name. `no-such-limit`: No limit of this name. `no-such-bulk-operation`: The tenant has no bulk
-#: operation of this id. `no-such-poison-message`: No poison message of this id. `method-not-allowed`: The route
-#: has other methods. `slow-body`: The body arrived too slowly. `in-progress`: Same idempotency key, first request
-#: still in progress. `already-completed`: Cancel: it had already completed. `already-failed`: Cancel: it had
-#: already failed. `being-undone`: Cancel: it is being undone for another reason. `already-resolved`: Cancel: a
+#: this id, or of this role on a machine of this name. `no-such-breaker`: No breaker of this name. `no-such-view`:
+#: No saved view has this name. `no-such-limit`: No limit of this name. `no-such-bulk-operation`: The tenant has no
+#: bulk operation of this id. `no-such-poison-message`: No poison message of this id. `method-not-allowed`: The
+#: route has other methods. `slow-body`: The body arrived too slowly. `in-progress`: Same idempotency key, first
+#: request still in progress. `already-completed`: Cancel: it had already completed. `already-failed`: Cancel: it
+#: had already failed. `being-undone`: Cancel: it is being undone for another reason. `already-resolved`: Cancel: a
 #: person settled it. `already-ended`: Recoveries: the task has ended. `parked`: Cancel: it waits for a person.
 #: `not-cancellable`: Cancel: its type does not allow it. `not-parked`: Resolve, retry: it does not wait for a
 #: person. `not-settleable`: Resolve: not like that, in the state of the task or the step. `no-way-forward`: Retry:
@@ -221,6 +221,13 @@ TaskStatus = Literal["submitted", "dispatched", "running", "waiting", "completed
 
 #: The owner of a task. Every row and every object key carries it; without authentication there is one tenant.
 Tenant = str
+
+#: How a turn of a process has ended: in the state in which its task rests, or without one. `completed`: The task
+#: completed. `failed`: It has failed, and is undone. `cancelled`: It was cancelled, and is undone. `resolved`: A
+#: person has settled it. `compensation_failed`: It is parked: an undo gave up. `dead_lettered`: It is parked: it
+#: gave up going forward. `given_back`: It was given back: for another host, or until it is due. `lost`: Its lease
+#: was lost. `store_down`: The database did not answer.
+TurnOutcome = Literal["completed", "failed", "cancelled", "resolved", "compensation_failed", "dead_lettered", "given_back", "lost", "store_down"]
 
 #: What a waiting task waits for. `retry`: The due time of a step's next attempt. `breaker`: An open circuit
 #: breaker. `limit`: A limit of its next step, which other tasks use up. `concurrency`: A place among the tasks of
@@ -1021,6 +1028,15 @@ class DeliveryView(_DeliveryViewMust, _DeliveryViewMay):
     """A webhook as it is listed."""
 
 
+class FailureShare(TypedDict):
+    """How many turns had a failed attempt."""
+
+    #: Turns that had one.
+    failed: int
+    #: All turns.
+    turns: int
+
+
 _FailureViewMust = TypedDict(
     "_FailureViewMust",
     {
@@ -1340,6 +1356,15 @@ class NamedPolicy(_NamedPolicyMust, _NamedPolicyMay):
     """A retry policy and the name under which the declaration refers to it."""
 
 
+class NeighboursView(TypedDict):
+    """Turns of other processes."""
+
+    #: How many of the turns had a failed attempt.
+    failures: FailureShare
+    #: Processes that had such turns.
+    processes: int
+
+
 class _NewKeyMust(TypedDict):
     #: When it was made.
     created_at: str
@@ -1630,13 +1655,26 @@ class QueueRequest(_QueueRequestMust, _QueueRequestMay):
 
 
 class _QueueViewMust(TypedDict):
+    #: Tasks that wait to be claimed: those that are submitted or dispatched.
+    depth: int
+    #: Tasks that came to wait on it in a minute, over the last five minutes at most, as the processes have counted
+    #: that are alive.
+    in_per_minute: float
     #: Its name; that of an API process ends in `.api`.
     name: str
+    #: The same of tasks that wait on it no more: they were claimed, or ended without.
+    out_per_minute: float
     #: Tasks of all tenants that have not ended and were offered on it last, by state.
     tasks: Dict[str, int]
 
 
 class _QueueViewMay(TypedDict, total=False):
+    #: After how many seconds none would wait, were it to go on like this; missing: none waits, or they do not
+    #: become fewer.
+    empty_in_seconds: Optional[int]
+    #: Since when the one of them has waited that waits for the longest time, in whole seconds; missing: none
+    #: waits.
+    oldest_seconds: Optional[int]
     #: Since when it is paused, and why; missing: it is not.
     paused: Optional[PauseView]
 
@@ -1652,6 +1690,23 @@ class Rate(TypedDict):
     per: str
     #: Number of starts ...
     starts: int
+
+
+class RecentTurnView(TypedDict):
+    """A turn that has ended."""
+
+    #: When it ended.
+    ended_at: str
+    #: Attempts of steps and undos that failed in it.
+    failed_attempts: int
+    #: How the turn has ended.
+    outcome: TurnOutcome
+    #: Id of the task.
+    task_id: TaskId
+    #: Declared name of its type.
+    task_type: str
+    #: From the claim to the end, in milliseconds.
+    took_millis: int
 
 
 class RecoveriesAnswer(TypedDict):
@@ -1807,6 +1862,24 @@ _RunAgainRequestMay = TypedDict(
 
 class RunAgainRequest(_RunAgainRequestMust, _RunAgainRequestMay):
     """Body of `POST /api/tasks/{id}/run-again`."""
+
+
+class _RunningTaskViewMust(TypedDict):
+    #: Id of the task.
+    task_id: TaskId
+
+
+class _RunningTaskViewMay(TypedDict, total=False):
+    #: When the process has claimed it.
+    since: Optional[str]
+    #: The step that runs; of several the one that has begun last.
+    step: Optional[str]
+    #: Declared name of its type; missing: it waits for room, a permit or its claim.
+    task_type: Optional[str]
+
+
+class RunningTaskView(_RunningTaskViewMust, _RunningTaskViewMay):
+    """A task that a process runs."""
 
 
 class _SampleViewMust(TypedDict):
@@ -2476,6 +2549,23 @@ class WhyReason(_WhyReasonMust, _WhyReasonMay):
     """One thing that a task waits for."""
 
 
+class WorkerDetails(TypedDict):
+    """Answer of `GET /api/workers/{worker_id}`: a process, what it runs, and what it ran last."""
+
+    #: How many of these turns had a failed attempt.
+    failures: FailureShare
+    #: The same of the other processes that are alive, over those of their last turns whose tasks are of the same
+    #: types.
+    neighbours: NeighboursView
+    #: Its last turns that have ended, at most a hundred, the last one first. A task that was given back and taken
+    #: again is there more than once.
+    recent: List[RecentTurnView]
+    #: The tasks that it ran when it was seen last; of many the first hundred.
+    running: List[RunningTaskView]
+    #: The process, as the list has it.
+    worker: WorkerView
+
+
 class WorkerType(TypedDict):
     """A task type that a process can run."""
 
@@ -2528,6 +2618,8 @@ class _WorkerViewMay(TypedDict, total=False):
     kept: Optional[KeptView]
     #: The last pass of a reconciler.
     last_pass: Optional[PassView]
+    #: Bytes of memory that the process held when it was seen last; missing: its system has no such figure.
+    memory_bytes: Optional[int]
     #: Since when it is paused, and why: it takes no tasks. Missing: it is not.
     paused: Optional[PauseView]
     #: Permits of limits that its attempts held then, by limit, and by tenant and label where it is one for each;

@@ -747,6 +747,14 @@ export type Direction =
 /** The lease's fence number: grows by one with every claim and every take-back. */
 export type Epoch = number;
 
+/** How many turns had a failed attempt. */
+export interface FailureShare {
+  /** Turns that had one. */
+  failed: number;
+  /** All turns. */
+  turns: number;
+}
+
 /** Why a task did not complete. */
 export interface FailureView {
   /** What kind of failure it is. */
@@ -1040,6 +1048,14 @@ export interface NamedPolicy {
   policy: RetryPolicy;
   /** What holds instead, where the settings change it */
   effective?: RetryPolicy;
+}
+
+/** Turns of other processes. */
+export interface NeighboursView {
+  /** How many of the turns had a failed attempt. */
+  failures: FailureShare;
+  /** Processes that had such turns. */
+  processes: number;
 }
 
 /** Answer to it: the only one that holds the key. */
@@ -1344,12 +1360,12 @@ export type Priority =
  * No step of the task's type waits for a signal of this name. `no-such-step`: The task's type has no step of this
  * name. `no-such-schedule`: No schedule of this name. `no-such-webhook`: The task has no webhook of this id.
  * `no-such-key`: No API key of this id. `no-such-queue`: No queue of this name. `no-such-workers`: No process of
- * this role on a machine of this name. `no-such-breaker`: No breaker of this name. `no-such-view`: No saved view
- * has this name. `no-such-limit`: No limit of this name. `no-such-bulk-operation`: The tenant has no bulk
- * operation of this id. `no-such-poison-message`: No poison message of this id. `method-not-allowed`: The route
- * has other methods. `slow-body`: The body arrived too slowly. `in-progress`: Same idempotency key, first request
- * still in progress. `already-completed`: Cancel: it had already completed. `already-failed`: Cancel: it had
- * already failed. `being-undone`: Cancel: it is being undone for another reason. `already-resolved`: Cancel: a
+ * this id, or of this role on a machine of this name. `no-such-breaker`: No breaker of this name. `no-such-view`:
+ * No saved view has this name. `no-such-limit`: No limit of this name. `no-such-bulk-operation`: The tenant has no
+ * bulk operation of this id. `no-such-poison-message`: No poison message of this id. `method-not-allowed`: The
+ * route has other methods. `slow-body`: The body arrived too slowly. `in-progress`: Same idempotency key, first
+ * request still in progress. `already-completed`: Cancel: it had already completed. `already-failed`: Cancel: it
+ * had already failed. `being-undone`: Cancel: it is being undone for another reason. `already-resolved`: Cancel: a
  * person settled it. `already-ended`: Recoveries: the task has ended. `parked`: Cancel: it waits for a person.
  * `not-cancellable`: Cancel: its type does not allow it. `not-parked`: Resolve, retry: it does not wait for a
  * person. `not-settleable`: Resolve: not like that, in the state of the task or the step. `no-way-forward`: Retry:
@@ -1480,10 +1496,26 @@ export interface QueueRequest {
 
 /** A queue. */
 export interface QueueView {
+  /** Tasks that wait to be claimed: those that are submitted or dispatched. */
+  depth: number;
+  /**
+   * Tasks that came to wait on it in a minute, over the last five minutes at most, as the processes have counted
+   * that are alive.
+   */
+  in_per_minute: number;
   /** Its name; that of an API process ends in `.api`. */
   name: string;
+  /** The same of tasks that wait on it no more: they were claimed, or ended without. */
+  out_per_minute: number;
   /** Tasks of all tenants that have not ended and were offered on it last, by state. */
   tasks: Record<string, number>;
+  /**
+   * After how many seconds none would wait, were it to go on like this; missing: none waits, or they do not become
+   * fewer.
+   */
+  empty_in_seconds?: number | null;
+  /** Since when the one of them has waited that waits for the longest time, in whole seconds; missing: none waits. */
+  oldest_seconds?: number | null;
   /** Since when it is paused, and why; missing: it is not. */
   paused?: PauseView | null;
 }
@@ -1494,6 +1526,22 @@ export interface Rate {
   per: string;
   /** Number of starts ... */
   starts: number;
+}
+
+/** A turn that has ended. */
+export interface RecentTurnView {
+  /** When it ended. */
+  ended_at: string;
+  /** Attempts of steps and undos that failed in it. */
+  failed_attempts: number;
+  /** How the turn has ended. */
+  outcome: TurnOutcome;
+  /** Id of the task. */
+  task_id: TaskId;
+  /** Declared name of its type. */
+  task_type: string;
+  /** From the claim to the end, in milliseconds. */
+  took_millis: number;
 }
 
 /** Answer to it. */
@@ -1625,6 +1673,18 @@ export interface RunAgainRequest {
   patch?: any;
   /** Another request. It must fit the type and have the same files. */
   request?: any;
+}
+
+/** A task that a process runs. */
+export interface RunningTaskView {
+  /** Id of the task. */
+  task_id: TaskId;
+  /** When the process has claimed it. */
+  since?: string | null;
+  /** The step that runs; of several the one that has begun last. */
+  step?: string | null;
+  /** Declared name of its type; missing: it waits for room, a permit or its claim. */
+  task_type?: string | null;
 }
 
 /** What one look has found. Numbers are over all tenants. */
@@ -2161,6 +2221,25 @@ export interface TaskView {
 /** The owner of a task. Every row and every object key carries it; without authentication there is one tenant. */
 export type Tenant = string;
 
+/**
+ * How a turn of a process has ended: in the state in which its task rests, or without one. `completed`: The task
+ * completed. `failed`: It has failed, and is undone. `cancelled`: It was cancelled, and is undone. `resolved`: A
+ * person has settled it. `compensation_failed`: It is parked: an undo gave up. `dead_lettered`: It is parked: it
+ * gave up going forward. `given_back`: It was given back: for another host, or until it is due. `lost`: Its lease
+ * was lost. `store_down`: The database did not answer.
+ */
+export type TurnOutcome =
+  | "completed"
+  | "failed"
+  | "cancelled"
+  | "resolved"
+  | "compensation_failed"
+  | "dead_lettered"
+  | "given_back"
+  | "lost"
+  | "store_down"
+  | (string & {});
+
 /** How a step is undone. */
 export type UndoDecl = { kind: "function"; name: string } | { kind: "built_in" } | { kind: "waived"; reason: string } | { kind: "pure" };
 
@@ -2369,6 +2448,26 @@ export interface WhyReason {
   waiting_for?: WaitReason | null;
 }
 
+/** Answer of `GET /api/workers/{worker_id}`: a process, what it runs, and what it ran last. */
+export interface WorkerDetails {
+  /** How many of these turns had a failed attempt. */
+  failures: FailureShare;
+  /**
+   * The same of the other processes that are alive, over those of their last turns whose tasks are of the same
+   * types.
+   */
+  neighbours: NeighboursView;
+  /**
+   * Its last turns that have ended, at most a hundred, the last one first. A task that was given back and taken
+   * again is there more than once.
+   */
+  recent: RecentTurnView[];
+  /** The tasks that it ran when it was seen last; of many the first hundred. */
+  running: RunningTaskView[];
+  /** The process, as the list has it. */
+  worker: WorkerView;
+}
+
 /**
  * What has become of a process, as far as the database knows. `alive`: It was seen lately. `lost`: It was not seen
  * for too long, and did not say that it stops. `stopped`: It said that it stops.
@@ -2430,6 +2529,8 @@ export interface WorkerView {
   kept?: KeptView | null;
   /** The last pass of a reconciler. */
   last_pass?: PassView | null;
+  /** Bytes of memory that the process held when it was seen last; missing: its system has no such figure. */
+  memory_bytes?: number | null;
   /** Since when it is paused, and why: it takes no tasks. Missing: it is not. */
   paused?: PauseView | null;
   /**
@@ -2776,6 +2877,11 @@ export interface WorkersCalls {
    * `default`. `Problem`: `no-such-workers`.
    */
   resume(machine: string, body: PauseWorkersRequest, options?: CallOptions): Promise<MachineView>;
+  /**
+   * Look at a process: what it runs, what it ran last, and how often attempts failed there and elsewhere. The
+   * process, as it was seen last. Needs the role `admin` in the tenant `default`. `Problem`: `no-such-workers`.
+   */
+  show(workerId: string, options?: CallOptions): Promise<WorkerDetails>;
 }
 
 /** The operations of the API, grouped as the commands of the program are. */

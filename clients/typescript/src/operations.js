@@ -95,5 +95,6 @@ export const OPERATIONS = {
     list: { method: "GET", path: "/api/workers", sends: "query", answer: "json" },
     pause: { method: "POST", path: "/api/workers/{machine}/pause", sends: "body", answer: "json" },
     resume: { method: "POST", path: "/api/workers/{machine}/resume", sends: "body", answer: "json" },
+    show: { method: "GET", path: "/api/workers/{worker_id}", answer: "json" },
   },
 };

@@ -81,5 +81,7 @@ mod ui;
 mod uploads;
 #[path = "api/webhooks.rs"]
 mod webhooks;
+#[path = "api/worker_details.rs"]
+mod worker_details;
 #[path = "api/workers.rs"]
 mod workers;

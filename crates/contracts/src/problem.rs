@@ -75,7 +75,7 @@ problem_codes! {
     NoSuchKey = "no-such-key", 404, "There is no such API key";
     /// No queue of this name.
     NoSuchQueue = "no-such-queue", 404, "There is no such queue";
-    /// No process of this role on a machine of this name.
+    /// No process of this id, or of this role on a machine of this name.
     NoSuchWorkers = "no-such-workers", 404, "There are no such processes";
     /// No breaker of this name.
     NoSuchBreaker = "no-such-breaker", 404, "There is no such breaker";

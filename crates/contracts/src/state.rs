@@ -92,6 +92,12 @@ impl TaskStatus {
         )
     }
 
+    /// It waits on its queue for a host that claims it.
+    #[must_use]
+    pub const fn is_unclaimed(self) -> bool {
+        matches!(self, Self::Submitted | Self::Dispatched)
+    }
+
     /// Only a person's decision leaves this state.
     #[must_use]
     pub const fn is_parked(self) -> bool {

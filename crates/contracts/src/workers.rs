@@ -22,6 +22,50 @@ text_enum!(
     }
 );
 
+text_enum!(
+    /// How a turn of a process has ended: in the state in which its task rests, or without one.
+    TurnOutcome {
+        /// The task completed.
+        Completed = "completed",
+        /// It has failed, and is undone.
+        Failed = "failed",
+        /// It was cancelled, and is undone.
+        Cancelled = "cancelled",
+        /// A person has settled it.
+        Resolved = "resolved",
+        /// It is parked: an undo gave up.
+        CompensationFailed = "compensation_failed",
+        /// It is parked: it gave up going forward.
+        DeadLettered = "dead_lettered",
+        /// It was given back: for another host, or until it is due.
+        GivenBack = "given_back",
+        /// Its lease was lost.
+        Lost = "lost",
+        /// The database did not answer.
+        StoreDown = "store_down",
+    }
+);
+
+impl TurnOutcome {
+    /// That of a turn whose task rests in this state; `None`: no task rests in it.
+    #[must_use]
+    pub const fn of_rest(status: TaskStatus) -> Option<Self> {
+        match status {
+            TaskStatus::Completed => Some(Self::Completed),
+            TaskStatus::Failed => Some(Self::Failed),
+            TaskStatus::Cancelled => Some(Self::Cancelled),
+            TaskStatus::Resolved => Some(Self::Resolved),
+            TaskStatus::CompensationFailed => Some(Self::CompensationFailed),
+            TaskStatus::DeadLettered => Some(Self::DeadLettered),
+            TaskStatus::Submitted
+            | TaskStatus::Dispatched
+            | TaskStatus::Running
+            | TaskStatus::Waiting
+            | TaskStatus::Compensating => None,
+        }
+    }
+}
+
 /// Body of `POST /api/workers/{machine}/pause` and `/resume`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PauseWorkersRequest {
@@ -105,6 +149,9 @@ pub struct WorkerView {
     pub permits: BTreeMap<String, u32>,
     /// Runs of code that was abandoned and blocks its thread yet.
     pub abandoned_count: u32,
+    /// Bytes of memory that the process held when it was seen last; missing: its system has no such figure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
     /// When it was seen first.
     #[schemars(extend("format" = "date-time"))]
     pub started_at: String,
@@ -125,6 +172,75 @@ pub struct WorkerView {
     /// The last pass of a reconciler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_pass: Option<PassView>,
+}
+
+/// Answer of `GET /api/workers/{worker_id}`: a process, what it runs, and what it ran last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WorkerDetails {
+    /// The process, as the list has it.
+    pub worker: WorkerView,
+    /// The tasks that it ran when it was seen last; of many the first hundred.
+    pub running: Vec<RunningTaskView>,
+    /// Its last turns that have ended, at most a hundred, the last one first. A task that was given back and taken
+    /// again is there more than once.
+    pub recent: Vec<RecentTurnView>,
+    /// How many of these turns had a failed attempt.
+    pub failures: FailureShare,
+    /// The same of the other processes that are alive, over those of their last turns whose tasks are of the same types.
+    pub neighbours: NeighboursView,
+}
+
+/// A task that a process runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RunningTaskView {
+    /// Id of the task.
+    pub task_id: TaskId,
+    /// Declared name of its type; missing: it waits for room, a permit or its claim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_type: Option<String>,
+    /// The step that runs; of several the one that has begun last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// When the process has claimed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub since: Option<String>,
+}
+
+/// A turn that has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RecentTurnView {
+    /// Id of the task.
+    pub task_id: TaskId,
+    /// Declared name of its type.
+    pub task_type: String,
+    /// How the turn has ended.
+    pub outcome: TurnOutcome,
+    /// Attempts of steps and undos that failed in it.
+    pub failed_attempts: u32,
+    /// When it ended.
+    #[schemars(extend("format" = "date-time"))]
+    pub ended_at: String,
+    /// From the claim to the end, in milliseconds.
+    pub took_millis: u64,
+}
+
+/// How many turns had a failed attempt.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FailureShare {
+    /// Turns that had one.
+    pub failed: u64,
+    /// All turns.
+    pub turns: u64,
+}
+
+/// Turns of other processes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NeighboursView {
+    /// Processes that had such turns.
+    pub processes: u64,
+    /// How many of the turns had a failed attempt.
+    pub failures: FailureShare,
 }
 
 /// What keeps a process from fetching messages.

@@ -47,6 +47,15 @@ pub fn run_service(
     run_traced(settings, traces, work)
 }
 
+/// Bytes of memory that this process holds; `None` where its system has no such file as Linux has.
+pub(crate) fn memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let mut lines = status.lines();
+    let resident = lines.find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: u64 = resident.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
 fn run_traced(
     settings: &Settings,
     traces: Option<(SpanLayer, Exporting)>,

@@ -35,14 +35,12 @@ impl Run for ResumeQueue {
 async fn named(engine: &Engine, name: QueueName) -> Result<QueueView, Refused> {
     let rows = queues(engine).await?;
     let row = rows.into_iter().find(|row| row.name == name);
-    Ok(view(row.unwrap_or(QueueRow {
-        name,
-        paused: None,
-        tasks: Vec::new(),
-    })))
+    Ok(view(row.unwrap_or_else(|| QueueRow::empty(name))))
 }
 
 fn view(row: QueueRow) -> QueueView {
+    let depth = row.depth();
+    let empty_in = row.rates.time_to_empty(depth);
     let mut tasks = BTreeMap::new();
     // Its lanes are counted one by one.
     for it in row.tasks {
@@ -52,5 +50,10 @@ fn view(row: QueueRow) -> QueueView {
         name: row.name.0,
         paused: row.paused.map(|pause| pause.view()),
         tasks,
+        depth,
+        oldest_seconds: row.oldest.map(|age| age.as_secs()),
+        in_per_minute: row.rates.came_per_minute,
+        out_per_minute: row.rates.left_per_minute,
+        empty_in_seconds: empty_in.map(|time| time.as_secs()),
     }
 }

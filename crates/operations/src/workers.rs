@@ -1,15 +1,18 @@
-//! The processes of an installation, what is under way, and pausing those of a machine.
+//! The processes of an installation, one of them, what is under way, and pausing those of a machine.
 
 use crate::{Cx, Refused, Run};
 use counterstep_contracts::ProblemCode;
 use counterstep_contracts::operation::workers::{
-    ListWorkers, MachineName, PauseWorkers, ResumeWorkers, WorkersQuery,
+    ListWorkers, MachineName, PauseWorkers, ResumeWorkers, ShowWorker, WorkerId, WorkersQuery,
 };
-use counterstep_contracts::workers::{MachineView, PauseWorkersRequest, WorkerState, WorkersView};
+use counterstep_contracts::workers::{
+    MachineView, PauseWorkersRequest, WorkerDetails, WorkerState, WorkersView,
+};
 use counterstep_kernel::admission::SettingError;
 use counterstep_kernel::admission::paused_workers::{
     Processes, pause_of, pause_workers, resume_workers,
 };
+use counterstep_kernel::status::worker_details::worker_details;
 use counterstep_kernel::{Engine, status};
 use std::collections::BTreeSet;
 
@@ -19,6 +22,16 @@ impl Run for ListWorkers {
         let is_asked = |state| asked.state.is_none_or(|of| of == state);
         view.workers.retain(|worker| is_asked(worker.state));
         Ok(view)
+    }
+}
+
+impl Run for ShowWorker {
+    async fn run(cx: Cx, WorkerId(id): WorkerId, (): ()) -> Result<WorkerDetails, Refused> {
+        let found = worker_details(&cx.engine, &id).await?;
+        found.ok_or_else(|| {
+            let detail = "no process of this id was seen in the last day";
+            Refused::new(ProblemCode::NoSuchWorkers, detail)
+        })
     }
 }
 

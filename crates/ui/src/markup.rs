@@ -189,9 +189,22 @@ pub(crate) fn copied(text: &str) -> Markup {
 
 /// A table that scrolls by itself where it is wider than the page.
 pub(crate) fn table(label: &str, head: &[&str], rows: &[Markup]) -> Markup {
+    table_of(None, label, head, rows)
+}
+
+/// The same, or a text where it has no row. On a phone each row is a block, and stands without its heads: cells have their own as
+/// `data-head`.
+pub(crate) fn stacked(label: &str, head: &[&str], rows: &[Markup], none: &str) -> Markup {
+    match rows {
+        [] => empty(none),
+        rows => table_of(Some("stack"), label, head, rows),
+    }
+}
+
+fn table_of(class: Option<&str>, label: &str, head: &[&str], rows: &[Markup]) -> Markup {
     html! {
         div.scroll role="region" aria-label=(label) tabindex="0" {
-            table {
+            table class=[class] {
                 thead { tr { @for it in head { @if it.is_empty() { td {} } @else { th scope="col" { (it) } } } } }
                 tbody { @for row in rows { (row) } }
             }

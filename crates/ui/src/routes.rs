@@ -12,7 +12,7 @@ use crate::pages::types::Types;
 use crate::pages::workers::Machines;
 use crate::pages::{
     bulk, declared, get, limits, overview, parked, queues, schedules, search, submit, task, tasks,
-    types, workers,
+    types, worker, workers,
 };
 use crate::{assets, live, sign_in};
 use actix_web::web::{self, ServiceConfig, post, resource};
@@ -52,6 +52,7 @@ pub(crate) fn configure(config: &mut ServiceConfig, operations: &[Declared]) {
         .service(resource("/queues").route(get().to(queues::get)))
         .service(resource("/limits").route(get().to(limits::get)))
         .service(resource("/workers").route(get().to(workers::get)))
+        .service(resource("/workers/{id}").route(get().to(worker::get)))
         .default_service(web::to(nothing_here));
 }
 

@@ -14,6 +14,13 @@ pub(crate) fn now() -> i64 {
     Timestamp::now().as_microsecond()
 }
 
+/// Seconds as microseconds.
+pub(crate) fn seconds(count: u64) -> i64 {
+    i64::try_from(count)
+        .unwrap_or(i64::MAX)
+        .saturating_mul(1_000_000)
+}
+
 /// A duration in microseconds as text: two units at most, as `240 ms`, `4.2 s`, `3 min 20 s`, `2 d 4 h`.
 pub(crate) fn duration(micros: i64) -> String {
     let millis = micros.max(0) / 1_000;

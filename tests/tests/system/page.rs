@@ -7,6 +7,7 @@ mod commands;
 mod figures;
 mod searches;
 mod shop;
+mod workers;
 
 use counterstep_contracts::TaskStatus;
 use counterstep_tests::browser::Browser;

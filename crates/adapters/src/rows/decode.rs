@@ -8,13 +8,14 @@ use super::{
 use crate::columns::{
     Unreadable, count, parse, parse_some, read_json, read_labels, read_some_json,
 };
-use counterstep_contracts::{Epoch, QueueName, Rev, StepNo, Tenant};
+use counterstep_contracts::{Epoch, QueueName, Rev, StepNo, TaskStatus, Tenant};
 use counterstep_kernel::ports::{
     ChainRow, ChainTip, ChildCount, ChildLine, Document, EndedTask, Flow, Gauges, IdempotencyRow,
     InFlight, KnownType, LogRow, OTHER, OutboxRow, ParkedCount, PlaceCount, PlaceRow, Receive,
     TaskCount, TaskHead, TaskLine, TaskRevision, Touched,
 };
 use counterstep_steps::times::DbTime;
+use std::collections::BTreeMap;
 
 impl HeadRow {
     pub(crate) fn decode(self) -> Result<TaskHead, Unreadable> {
@@ -96,7 +97,17 @@ pub(crate) fn gauges(
     unpublished: Option<Time>,
 ) -> Result<Gauges, Unreadable> {
     let age = |since: Option<Time>| since.map(|since| now.after(since.0));
+    let mut oldest_unclaimed = BTreeMap::new();
+    for row in &rows {
+        let is_unclaimed = parse("tasks.status", &row.status).is_ok_and(TaskStatus::is_unclaimed);
+        if let Some(waits) = age(row.due_since).filter(|_| is_unclaimed) {
+            let queue = QueueName(row.queue.clone()).base();
+            let oldest = oldest_unclaimed.entry(queue).or_insert(waits);
+            *oldest = waits.max(*oldest);
+        }
+    }
     Ok(Gauges {
+        oldest_unclaimed,
         oldest_running: age(rows.iter().filter_map(|row| row.running_since).min()),
         oldest_due: age(rows.iter().filter_map(|row| row.due_since).min()),
         oldest_unpublished: age(unpublished),

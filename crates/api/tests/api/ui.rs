@@ -3,6 +3,7 @@
 
 use crate::reply::Reply;
 use crate::site::Site;
+use crate::workers::{WORKER, registered};
 use counterstep_api::AuthSettings;
 use counterstep_contracts::access::{CallerView, Role};
 use counterstep_contracts::http::Page;
@@ -201,6 +202,7 @@ async fn a_form_without_the_token_of_its_browser_changes_nothing() {
 async fn pages_load_nothing_from_elsewhere_and_run_nothing_that_stands_in_them() {
     let site = Site::start().await;
     let task = site.submit("/api/tasks/write-note").await;
+    registered(&site).await;
     for path in [
         "/ui",
         "/ui/tasks",
@@ -210,6 +212,7 @@ async fn pages_load_nothing_from_elsewhere_and_run_nothing_that_stands_in_them()
         "/ui/queues",
         "/ui/limits",
         "/ui/workers",
+        &format!("/ui/workers/{WORKER}"),
         &format!("/ui/tasks/{task}"),
     ] {
         let answer = site.get(path).await;
@@ -322,6 +325,7 @@ async fn a_reader_sees_no_button_and_is_refused_behind_each() {
         "/ui/submit/write-note".to_owned(),
         "/ui/queues".to_owned(),
         "/ui/workers".to_owned(),
+        format!("/ui/workers/{WORKER}"),
     ] {
         let refused = browser.get(&site, &path).await;
         assert_eq!(refused.status, 403, "{path}");

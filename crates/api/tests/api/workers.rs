@@ -8,7 +8,7 @@ use counterstep_contracts::{Host, QueueName, TaskId, TaskStatus};
 use counterstep_kernel::Engine;
 use counterstep_kernel::host::{self, HostSettings};
 use counterstep_kernel::operator::{Surroundings, why_among};
-use counterstep_kernel::ports::{WorkerRow, Workers};
+use counterstep_kernel::ports::{Activity, WorkerRow, Workers};
 use counterstep_kernel::workers::worker_registry;
 use counterstep_steps::CancelToken;
 use counterstep_steps::times::DbTime;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Words about itself every few moments, and long patience with a busy machine.
-async fn talkative(gauges_for: Duration) -> Site {
+pub(crate) async fn talkative(gauges_for: Duration) -> Site {
     Site::with(|api, engine| {
         api.gauges_for = gauges_for;
         engine.lost_after = Duration::from_secs(2);
@@ -29,11 +29,14 @@ async fn talkative(gauges_for: Duration) -> Site {
     .await
 }
 
+/// The id of the worker of a machine that has one.
+pub(crate) const WORKER: &str = "worker:08a4bd91a6db";
+
 /// A machine with a worker.
 pub(crate) async fn registered(site: &Site) -> String {
     let machine = "rack-7".to_owned();
     let row = WorkerRow {
-        id: "worker:08a4bd91a6db".to_owned(),
+        id: WORKER.to_owned(),
         machine: machine.clone(),
         program: "0.1.0".to_owned(),
         queues: vec![QueueName("notes".to_owned())],
@@ -50,6 +53,7 @@ pub(crate) async fn registered(site: &Site) -> String {
         kept: None,
         fetch_errors: Vec::new(),
         breakers: BTreeMap::new(),
+        activity: Activity::default(),
         started_at: None,
         is_stopped: false,
     };
@@ -79,7 +83,7 @@ async fn a_pause_of_a_role_that_a_machine_has_not_names_those_that_it_has() {
 }
 
 /// Another process on the same database.
-fn worker_of(site: &Site) -> Engine {
+pub(crate) fn worker_of(site: &Site) -> Engine {
     Engine::new(
         site.engine.ports.clone(),
         site.engine.registry.clone(),
@@ -88,7 +92,7 @@ fn worker_of(site: &Site) -> Engine {
     )
 }
 
-fn serve(engine: &Engine, stop: CancelToken) -> tokio::task::JoinHandle<()> {
+pub(crate) fn serve(engine: &Engine, stop: CancelToken) -> tokio::task::JoinHandle<()> {
     let mut settings = HostSettings::for_all(&engine.registry, Host::Worker, 4);
     settings.poll = Duration::from_millis(50);
     let spawn: host::Spawn = Arc::new(|work| drop(tokio::spawn(work)));

@@ -32,6 +32,7 @@ text_target!(
         ids: Some(&Ids {
             of: "bulk operation",
             length: 36,
+            signs: "-_",
             list: ListBulkOperations::ABOUT.id,
             field: "id",
             shown: &["action", "status", "note"],

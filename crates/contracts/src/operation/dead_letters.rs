@@ -30,6 +30,7 @@ pub struct GroupDeadLetters;
 pub const GROUP_IDS: Ids = Ids {
     of: "group",
     length: 16,
+    signs: "-_",
     list: GroupDeadLetters::ABOUT.id,
     field: "id",
     shown: &["task_type", "text"],

@@ -310,6 +310,7 @@ macro_rules! operations {
             $crate::operation::bulk::GetBulkOperation,
             $crate::operation::bulk::StopBulkOperation,
             $crate::operation::workers::ListWorkers,
+            $crate::operation::workers::ShowWorker,
         }
     };
 }

@@ -20,6 +20,7 @@ text_target!(
         ids: Some(&Ids {
             of: "message",
             length: 32,
+            signs: "-_",
             list: ListPoisonMessages::ABOUT.id,
             field: "id",
             shown: &["queue", "subject", "reason"],

@@ -8,6 +8,7 @@ use crate::gate::GateKind;
 use crate::http::Page;
 use crate::queue::{PauseView, QueueRequest, QueueView};
 use crate::{ProblemCode, QueueName, TaskStatus};
+use std::collections::BTreeMap;
 
 text_target!(QueueName, "name", "The name of the queue", "bookings");
 
@@ -35,7 +36,10 @@ impl Operation for ListQueues {
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(|it| rows(&it.items)));
 
     fn example() -> ((), Page<QueueView>) {
-        let open = queue([(TaskStatus::Dispatched, 12), (TaskStatus::Running, 3)]);
+        let open = QueueView {
+            empty_in_seconds: Some(160),
+            ..queue([(TaskStatus::Dispatched, 12), (TaskStatus::Running, 3)])
+        };
         ((), Page::whole(vec![open]))
     }
 }
@@ -107,10 +111,16 @@ fn request(note: &str) -> QueueRequest {
 }
 
 fn queue<const N: usize>(tasks: [(TaskStatus, u64); N]) -> QueueView {
+    let tasks = BTreeMap::from(tasks);
     QueueView {
         name: "bookings".to_owned(),
         paused: None,
-        tasks: tasks.into(),
+        depth: tasks[&TaskStatus::Dispatched],
+        tasks,
+        oldest_seconds: Some(41),
+        in_per_minute: 20.0,
+        out_per_minute: 24.5,
+        empty_in_seconds: None,
     }
 }
 
@@ -122,13 +132,32 @@ fn rows(queues: &[QueueView]) -> View {
         vec![
             Cell::name(&queue.name),
             tasks.collect::<Vec<_>>().join(", ").into(),
+            Cell::number(queue.depth),
+            queue.oldest_seconds.map_or(Cell::NONE, Cell::Seconds),
+            Cell::of(&queue.in_per_minute),
+            Cell::of(&queue.out_per_minute),
+            queue.empty_in_seconds.map_or(Cell::NONE, Cell::Seconds),
             Cell::time(pause.map(|it| &*it.since)),
             Cell::text(pause.map(|it| &*it.by)),
             Cell::text(pause.map(|it| &*it.note)),
         ]
     };
-    let heads = ["queue", "tasks", "paused since", "by", "reason"];
-    View::Table(Table::of("queues", &heads, queues.iter().map(row)))
+    let heads = [
+        "queue",
+        "tasks",
+        "waiting",
+        "oldest",
+        "in/min",
+        "out/min",
+        "empty in",
+        "paused since",
+        "by",
+        "reason",
+    ];
+    View::Table(Table {
+        spare: &["in/min", "out/min", "by", "paused since"],
+        ..Table::of("queues", &heads, queues.iter().map(row))
+    })
 }
 
 fn row(queue: &QueueView) -> View {

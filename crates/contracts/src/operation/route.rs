@@ -129,6 +129,8 @@ pub struct Ids {
     pub of: &'static str,
     /// A whole one has no fewer characters.
     pub length: usize,
+    /// What it may have beside hexadecimal digits.
+    pub signs: &'static str,
     /// The operation that lists them; its address names what stands before the id.
     pub list: &'static str,
     /// The field of an item of that list which has the id.

@@ -18,6 +18,8 @@ pub enum Cell {
     Number(u64),
     /// A time in RFC 3339; any other text stands as it is.
     Time(String),
+    /// A length of time in seconds.
+    Seconds(u64),
     /// These, one behind another. They may be cut behind a name that is the first of them.
     Parts(Vec<Self>),
 }

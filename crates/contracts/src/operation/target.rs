@@ -55,6 +55,7 @@ pub const TASK_ID: Param = Param {
 pub const TASK_IDS: Ids = Ids {
     of: "task",
     length: 36,
+    signs: "-_",
     list: ListTasks::ABOUT.id,
     field: "task_id",
     shown: &["task_type", "status"],

@@ -31,6 +31,7 @@ impl Target for WebhookOfTask {
             ids: Some(&Ids {
                 of: "webhook",
                 length: 38,
+                signs: "-_",
                 list: ListWebhooks::ABOUT.id,
                 field: "id",
                 shown: &["event", "status"],

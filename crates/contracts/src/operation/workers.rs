@@ -1,14 +1,17 @@
-//! The processes of an installation, what is under way, and pausing those of a machine.
+//! The processes of an installation, one of them, what is under way, and pausing those of a machine.
 
 use super::command::{Flag, NOTE, Takes, flag};
-use super::examples::{CHANGED, MADE, TASK};
+use super::examples::{CHANGED, MADE, OTHER, TASK};
 use super::shown::{Cell, Shown, Table, View};
-use super::{About, Access, Chapter, GateMove, Operation, text_target};
+use super::{
+    About, Access, Chapter, GateMove, Ids, Operation, Param, WHOLE_LIST, text, text_target,
+};
 use crate::gate::GateKind;
 use crate::queue::PauseView;
 use crate::workers::{
-    KeptView, MachineView, PauseWorkersRequest, StatusView, TaskCountView, WorkerState, WorkerType,
-    WorkerView, WorkersView,
+    FailureShare, KeptView, MachineView, NeighboursView, PauseWorkersRequest, RecentTurnView,
+    RunningTaskView, StatusView, TaskCountView, TurnOutcome, WorkerDetails, WorkerState,
+    WorkerType, WorkerView, WorkersView,
 };
 use crate::{ProblemCode, TaskStatus};
 use schemars::JsonSchema;
@@ -23,9 +26,36 @@ pub struct MachineName(pub String);
 
 text_target!(MachineName, "machine", "The name of the machine", "w1");
 
+/// The id of a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerId(pub String);
+
+text_target!(
+    WorkerId,
+    Param {
+        name: "worker_id",
+        about: "The id of the process",
+        schema: text,
+        example: "worker:08a4bd91a6db",
+        ids: Some(&Ids {
+            of: "process",
+            length: 19,
+            // The role is before the colon.
+            signs: "-:_ghijklmnopqrstuvwxyz",
+            list: ListWorkers::ABOUT.id,
+            field: "id",
+            shown: &["machine", "state"],
+            looks: WHOLE_LIST,
+        }),
+    }
+);
+
 /// Show what is under way, and the processes.
 #[derive(Debug)]
 pub struct ListWorkers;
+/// Look at a process.
+#[derive(Debug)]
+pub struct ShowWorker;
 /// Which processes.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct WorkersQuery {
@@ -73,6 +103,53 @@ impl Operation for ListWorkers {
             workers: vec![worker()],
         };
         (query, view)
+    }
+}
+
+impl Operation for ShowWorker {
+    type Target = WorkerId;
+    type Input = ();
+    type Output = WorkerDetails;
+    const ABOUT: About = About::get(
+        "showWorker",
+        "/api/workers/{worker_id}",
+        Access::Installation,
+    )
+    .summary(
+        Chapter::Process,
+        "Look at a process: what it runs, what it ran last, and how often attempts failed there and elsewhere",
+    )
+    .answers(200, "The process, as it was seen last")
+    .problems(&[ProblemCode::NoSuchWorkers])
+    .command(["workers", "show"], &[]);
+
+    fn example() -> ((), WorkerDetails) {
+        let running = RunningTaskView {
+            task_id: TASK,
+            task_type: Some("CreateZipFromFiles".to_owned()),
+            step: Some("upload_zip".to_owned()),
+            since: Some(CHANGED.to_owned()),
+        };
+        let recent = RecentTurnView {
+            task_id: OTHER,
+            task_type: "CreateZipFromFiles".to_owned(),
+            outcome: TurnOutcome::Completed,
+            failed_attempts: 1,
+            ended_at: CHANGED.to_owned(),
+            took_millis: 2_140,
+        };
+        let share = |failed, turns| FailureShare { failed, turns };
+        let details = WorkerDetails {
+            worker: worker(),
+            running: vec![running],
+            recent: vec![recent],
+            failures: share(1, 1),
+            neighbours: NeighboursView {
+                processes: 2,
+                failures: share(3, 180),
+            },
+        };
+        ((), details)
     }
 }
 
@@ -180,7 +257,7 @@ fn machine(of: &MachineView) -> View {
 
 fn worker() -> WorkerView {
     WorkerView {
-        id: "08a4bd91a6db".to_owned(),
+        id: "worker:08a4bd91a6db".to_owned(),
         role: "worker".to_owned(),
         state: WorkerState::Alive,
         machine: "w1".to_owned(),
@@ -199,6 +276,7 @@ fn worker() -> WorkerView {
         heavy_count: 0,
         permits: BTreeMap::from([("bank".to_owned(), 1)]),
         abandoned_count: 0,
+        memory_bytes: Some(73_400_320),
         started_at: MADE.to_owned(),
         seen_at: CHANGED.to_owned(),
         stopped_at: None,

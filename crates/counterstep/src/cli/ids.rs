@@ -27,9 +27,10 @@ pub(super) fn about(ids: &Ids) -> String {
 /// # Errors
 /// Where it can be neither.
 pub(super) fn checked(ids: &Ids, text: &str) -> Result<String, String> {
-    let of_id = |sign: u8| sign.is_ascii_hexdigit() || b"-_".contains(&sign);
-    match text.len() >= SHORTEST && text.bytes().all(of_id) {
-        true => Ok(text.to_ascii_lowercase()),
+    let named = text.to_ascii_lowercase();
+    let of_id = |sign: char| sign.is_ascii_hexdigit() || ids.signs.contains(sign);
+    match named.len() >= SHORTEST && named.chars().all(of_id) {
+        true => Ok(named),
         false => Err(format!(
             "expected the id of a {}, or at least {SHORTEST} characters of its start or its ending",
             ids.of
@@ -303,7 +304,14 @@ mod tests {
             assert!(ids.shown.iter().all(has), "{}", ids.list);
         }
         let of: BTreeSet<_> = tried.iter().map(|(ids, _)| ids.of).collect();
-        let expected = ["bulk operation", "group", "message", "task", "webhook"];
+        let expected = [
+            "bulk operation",
+            "group",
+            "message",
+            "process",
+            "task",
+            "webhook",
+        ];
         assert_eq!(of, BTreeSet::from(expected));
     }
 }

@@ -39,6 +39,7 @@ mod times;
 mod trail;
 mod types;
 mod web;
+mod worker;
 mod workers;
 
 use crate::program::{OwnCommands, Program};

@@ -4,14 +4,14 @@
 use super::output::unreadable;
 use super::proposal::Caller;
 use super::table::Look;
-use super::{dead_letter, log, operator, trail, workers};
+use super::{dead_letter, log, operator, trail, worker, workers};
 use counterstep_contracts::operation::Operation;
 use counterstep_contracts::operation::shown::View;
 use counterstep_contracts::operation::task_lists::GetLog;
 use counterstep_contracts::operation::task_views::{
     ExplainTask, GetAudit, GetDeadLetter, GetUndoPlan,
 };
-use counterstep_contracts::operation::workers::ListWorkers;
+use counterstep_contracts::operation::workers::{ListWorkers, ShowWorker};
 use counterstep_node::Exit;
 use serde::de::DeserializeOwned;
 
@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 pub(super) type Printer = fn(&[u8], &Look, &Caller) -> Result<String, Exit>;
 
 /// By the id of the operation.
-const PRINTERS: [(&str, Printer); 6] = [
+const PRINTERS: [(&str, Printer); 7] = [
     (GetAudit::ABOUT.id, |answer, look, _| {
         look.text(&View::Table(trail::rows(&read(answer)?)))
     }),
@@ -34,6 +34,9 @@ const PRINTERS: [(&str, Printer); 6] = [
     }),
     (ListWorkers::ABOUT.id, |answer, look, _| {
         workers::shown(&read(answer)?, look)
+    }),
+    (ShowWorker::ABOUT.id, |answer, look, _| {
+        worker::shown(&read(answer)?, look)
     }),
     (GetDeadLetter::ABOUT.id, |answer, look, _| {
         Ok(dead_letter::one(&read(answer)?, look))

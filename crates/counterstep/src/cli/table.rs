@@ -1,7 +1,7 @@
 //! Rows as text, and the only code that prints them: cut to the width of a terminal, or whole and separated by tabs. Must not
 //! look at a terminal or a clock.
 
-use super::times::age;
+use super::times::{age, spaced};
 use console::{measure_text_width, truncate_str};
 use counterstep_contracts::operation::shown::{Cell, Table, View};
 use counterstep_kernel::audit::one_line;
@@ -182,6 +182,8 @@ impl Look {
             Cell::Number(number) => number.to_string(),
             Cell::Time(time) if self.width.is_some() => one_line(&age(time, self.now)),
             Cell::Time(time) => one_line(time),
+            Cell::Seconds(seconds) if self.width.is_some() => spaced(*seconds),
+            Cell::Seconds(seconds) => seconds.to_string(),
             Cell::Parts(parts) => parts.iter().map(|part| self.whole(part)).collect(),
         }
     }

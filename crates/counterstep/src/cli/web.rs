@@ -14,6 +14,7 @@ pub(super) fn page(group: &str, name: Option<&str>) -> String {
             format!("/tasks/{id}")
         }
         ("bulk", Some(id)) => format!("/bulk/{id}"),
+        ("workers", Some(id)) if is_process(id) => format!("/workers/{id}"),
         ("views", _) => "/tasks".to_owned(),
         ("dead-letters", _) => "/parked".to_owned(),
         ("tasks" | "queues" | "limits" | "schedules" | "types" | "workers", _) => {
@@ -23,6 +24,13 @@ pub(super) fn page(group: &str, name: Option<&str>) -> String {
         _ => "/".to_owned(),
     };
     format!("{PAGES}{of}")
+}
+
+/// The id of a process has its role before a colon; other commands of the group name a machine.
+fn is_process(id: &str) -> bool {
+    let is_word = |it: &str| it.bytes().all(|sign| sign.is_ascii_alphanumeric());
+    id.split_once(':')
+        .is_some_and(|(role, of)| is_word(role) && is_word(of))
 }
 
 /// Opens a page; prints its address where nothing opens it.
@@ -64,6 +72,13 @@ mod tests {
             ("bulk", Some(task), format!("/ui/bulk/{task}")),
             ("bulk", None, "/ui/".to_owned()),
             ("queues", Some("mail"), "/ui/queues".to_owned()),
+            ("workers", Some("w1"), "/ui/workers".to_owned()),
+            (
+                "workers",
+                Some("worker:08a4"),
+                "/ui/workers/worker:08a4".to_owned(),
+            ),
+            ("workers", Some("worker:../x"), "/ui/workers".to_owned()),
             ("tasks", Some("../sign-out"), "/ui/tasks".to_owned()),
             ("gates", None, "/ui/".to_owned()),
         ] {

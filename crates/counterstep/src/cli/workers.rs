@@ -15,10 +15,12 @@ pub(super) fn shown(found: &WorkersView, look: &Look) -> Result<String, Exit> {
 
 /// What stands above the processes.
 fn above(found: &WorkersView) -> String {
-    status(&found.status)
-        + &pauses(&found.workers)
-        + &kept(&found.workers)
-        + &fetch_errors(&found.workers)
+    status(&found.status) + &of_note(&found.workers)
+}
+
+/// What else is to be known of these processes.
+pub(super) fn of_note(workers: &[WorkerView]) -> String {
+    pauses(workers) + &kept(workers) + &fetch_errors(workers)
 }
 
 fn table(found: &WorkersView) -> Table {

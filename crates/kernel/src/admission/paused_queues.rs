@@ -5,14 +5,16 @@ use crate::admission::pauses::{self, Pause};
 use crate::admission::setting::{Setting, SettingError, SettingOf, setting};
 use crate::engine::Engine;
 use crate::ports::{Document, DocumentKind, StoreError, TaskCount};
+use crate::status::queue_rates::{QueueRates, rates_of};
 use counterstep_contracts::{Host, QueueName};
 use futures::future::BoxFuture;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 const KIND: DocumentKind = DocumentKind::Queue;
 
 /// A queue.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct QueueRow {
     /// Its name.
     pub name: QueueName,
@@ -20,6 +22,31 @@ pub struct QueueRow {
     pub paused: Option<Pause>,
     /// Tasks of all tenants that have not ended and were offered on it last, by state.
     pub tasks: Vec<TaskCount>,
+    /// How long the one that waits for the longest time has waited to be claimed; `None`: none waits.
+    pub oldest: Option<Duration>,
+    /// What comes and goes.
+    pub rates: QueueRates,
+}
+
+impl QueueRow {
+    /// Without tasks, and not paused.
+    #[must_use]
+    pub fn empty(name: QueueName) -> Self {
+        Self {
+            name,
+            paused: None,
+            tasks: Vec::new(),
+            oldest: None,
+            rates: QueueRates::default(),
+        }
+    }
+
+    /// Tasks that wait to be claimed.
+    #[must_use]
+    pub fn depth(&self) -> u64 {
+        let waiting = self.tasks.iter().filter(|it| it.status.is_unclaimed());
+        waiting.map(|it| it.count).sum()
+    }
 }
 
 /// The documents of those that are paused, by name.
@@ -62,11 +89,9 @@ pub fn queues(engine: &Engine) -> BoxFuture<'_, Result<Vec<QueueRow>, StoreError
     Box::pin(async move {
         let mut rows: BTreeMap<QueueName, QueueRow> = BTreeMap::new();
         let mut add = |name: &QueueName, pause: Option<Pause>, tasks: Option<TaskCount>| {
-            let row = rows.entry(name.clone()).or_insert_with(|| QueueRow {
-                name: name.clone(),
-                paused: None,
-                tasks: Vec::new(),
-            });
+            let row = rows
+                .entry(name.clone())
+                .or_insert_with(|| QueueRow::empty(name.clone()));
             row.paused = pause.or_else(|| row.paused.take());
             row.tasks.extend(tasks);
         };
@@ -77,8 +102,14 @@ pub fn queues(engine: &Engine) -> BoxFuture<'_, Result<Vec<QueueRow>, StoreError
             let pause = pauses::read(KIND, &row);
             add(&QueueName(row.name), Some(pause), None);
         }
-        for count in engine.ports.store.gauges(&[]).await?.tasks {
+        let gauges = engine.ports.store.gauges(&[]).await?;
+        for count in gauges.tasks {
             add(&QueueName(count.queue.clone()).base(), None, Some(count));
+        }
+        let rates = rates_of(&engine.ports.store.workers().await?);
+        for (name, row) in &mut rows {
+            row.oldest = gauges.oldest_unclaimed.get(name).copied();
+            row.rates = rates.get(name).copied().unwrap_or_default();
         }
         Ok(rows.into_values().collect())
     })

@@ -16,6 +16,7 @@ use crate::ports::{OutboxOp, QueueError, Signal};
 use crate::record::{AuditEntry, DbTime, Failure, TaskRow};
 use crate::status::observe;
 use crate::status::traces;
+use crate::workers::notes::note_change;
 use counterstep_contracts::{ChangeId, QueueName, Tenant, WorkerMessage};
 use futures::future::try_join_all;
 use futures::{StreamExt, stream};
@@ -100,6 +101,7 @@ async fn publish_briefly(engine: &Engine, transition: &Transition, at: DbTime) {
 
 async fn tell(engine: &Engine, transition: &Transition, at: DbTime) {
     observe::change(engine, transition, at);
+    note_change(engine, transition);
     traces::change(engine, transition);
     if let Some(entry) = transition.audit.iter().find(|entry| is_alert(entry)) {
         alert(engine, transition, &entry.details);

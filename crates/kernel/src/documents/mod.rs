@@ -8,6 +8,7 @@ mod listings;
 mod schedules;
 mod types;
 mod views;
+mod worker_activity;
 mod workers;
 
 pub use listings::{ListingOp, ListingTurn};

@@ -1,6 +1,7 @@
 //! The worker registry as documents: each process writes its own row, whatever is there.
 
 use super::body::{delete, read_body, write_body};
+use super::worker_activity::ActivityBody;
 use crate::ports::{
     Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, FetchError, KeptResults,
     KnownType, Passed, Store, StoreError, WORKERS_READ, WorkerRow, WorkerSeen, Workers,
@@ -43,6 +44,9 @@ struct Body {
     /// Older programs leave it out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     breakers: BTreeMap<String, BreakerStanding>,
+    /// Older programs leave it out.
+    #[serde(default)]
+    activity: ActivityBody,
     /// `None`: this is its first row.
     started_at: Option<DbTime>,
     is_stopped: bool,
@@ -82,7 +86,7 @@ impl From<KeptBody> for KeptResults {
     }
 }
 
-fn micros(time: Duration) -> u64 {
+pub(super) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
@@ -119,7 +123,9 @@ fn read(document: Document, now: DbTime) -> Result<WorkerSeen, StoreError> {
         ago: since + Duration::from_micros(passed.ago_us),
         counts: passed.counts,
     };
+    let activity = body.activity.read(&body.running, since);
     let row = WorkerRow {
+        activity,
         id: document.name,
         machine: body.machine,
         program: body.program,
@@ -170,6 +176,7 @@ pub(super) async fn refresh(store: &Store, row: &WorkerRow) -> Result<DbTime, St
         kept: row.kept.map(KeptBody::from),
         fetch_errors: row.fetch_errors.clone(),
         breakers: row.breakers.clone(),
+        activity: ActivityBody::of(&row.activity, &row.running),
         started_at: row.started_at,
         is_stopped: row.is_stopped,
     };
@@ -216,6 +223,7 @@ pub(super) async fn forget(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ports::Activity;
     use counterstep_contracts::Rev;
 
     #[test]
@@ -234,5 +242,6 @@ mod tests {
         assert_eq!(row.fetch_errors, []);
         assert_eq!(row.breakers, BTreeMap::new());
         assert_eq!((row.heavy, row.kept), (0, None));
+        assert_eq!(row.activity, Activity::default());
     }
 }

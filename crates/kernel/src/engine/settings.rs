@@ -43,6 +43,8 @@ pub struct EngineSettings {
     pub machine: String,
     /// The version of the program.
     pub program: String,
+    /// Bytes of memory that the process holds; `None`: its system has no such figure.
+    pub memory: fn() -> Option<u64>,
     /// How large an output, a response or a signal may be.
     pub output_limit: OutputLimit,
     /// The retry policies and breakers in effect.
@@ -85,6 +87,7 @@ impl Default for EngineSettings {
             hung_after: Duration::from_secs(60),
             machine: "unnamed".to_owned(),
             program: env!("CARGO_PKG_VERSION").to_owned(),
+            memory: || None,
             output_limit: OutputLimit::default(),
             policies: Arc::default(),
             heavy: 2,

@@ -127,10 +127,7 @@ const fn place(task: &TaskHead) -> (DbTime, TaskId) {
 
 /// Whether the queue should have brought it and brings nothing. Tasks that wait for a time are found by polling alone.
 fn lacks_message(engine: &Engine, host: Host, task: &TaskHead) -> bool {
-    let was_announced = matches!(
-        task.status,
-        Some(TaskStatus::Submitted | TaskStatus::Dispatched)
-    );
+    let was_announced = task.status.is_some_and(TaskStatus::is_unclaimed);
     if !was_announced || engine.ports.queue.hands_out_tasks() {
         return false;
     }

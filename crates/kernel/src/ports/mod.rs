@@ -5,6 +5,7 @@
 //! [`Transition`](crate::change::transition::Transition) and may write those of many tasks together, each
 //! with its own result.
 
+mod activity;
 mod api_keys;
 mod children;
 mod counts;
@@ -31,6 +32,7 @@ mod workers;
 
 pub use crate::dead_letters::poison::{MessageSource, POISON_KEPT, Poison};
 pub use crate::store::Store;
+pub use activity::{Activity, EndedTurn, QueueFlow, RECENT_TURNS, RunningTurn, TasksMoved};
 pub use api_keys::{ApiKeyRow, ApiKeyRows};
 pub use children::{ChildCount, ChildLine, ChildQuery, Relatives};
 pub use counterstep_steps::ports::{

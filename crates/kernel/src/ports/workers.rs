@@ -1,6 +1,7 @@
 //! Processes as they say of themselves who they are, and counts of what is under way, as rows of
 //! the store. Nothing is ever decided by them: that a host is lost its leases say.
 
+use super::activity::Activity;
 use super::first_id_at;
 use crate::record::DbTime;
 use counterstep_contracts::workers::{BreakerStanding, WorkerState};
@@ -47,6 +48,8 @@ pub struct WorkerRow {
     pub fetch_errors: Vec<FetchError>,
     /// Its own breakers that are not closed. None where all processes share theirs.
     pub breakers: BTreeMap<String, BreakerStanding>,
+    /// What it does, and what it did last.
+    pub activity: Activity,
     /// When its first row was written, by the database's clock; `None`: it has not read that yet.
     pub started_at: Option<DbTime>,
     /// It stops, and runs nothing any more.
@@ -257,6 +260,8 @@ pub struct Gauges {
     pub oldest_running: Option<Duration>,
     /// Of the task that could be claimed for the longest time.
     pub oldest_due: Option<Duration>,
+    /// The same by queue, of the tasks that are submitted or dispatched alone; a queue without such tasks is left out.
+    pub oldest_unclaimed: BTreeMap<QueueName, Duration>,
     /// Of the oldest event that is not published.
     pub oldest_unpublished: Option<Duration>,
     /// Parked tasks, the most of a type and state first.

@@ -4,9 +4,11 @@
 pub mod health;
 pub(crate) mod observe;
 pub mod progress;
+pub mod queue_rates;
 pub mod slow_steps;
 pub mod task_log;
 pub(crate) mod traces;
+pub mod worker_details;
 
 use crate::admission::breakers::states;
 use crate::admission::limits::{self, LimitUse};
@@ -61,7 +63,7 @@ pub struct LimitFigures {
 /// # Errors
 /// When the store does not answer.
 pub fn read(engine: &Engine) -> BoxFuture<'_, Result<WorkersView, StoreError>> {
-    Box::pin(async move { Ok(read_by(engine, &[]).await?.0) })
+    Box::pin(async move { Ok(read_by(engine, &[]).await?.view) })
 }
 
 /// The same for metrics: with the labels that the settings name, queues and limits.
@@ -70,7 +72,8 @@ pub fn read(engine: &Engine) -> BoxFuture<'_, Result<WorkersView, StoreError>> {
 /// When the store does not answer.
 pub fn figures(engine: &Engine) -> BoxFuture<'_, Result<InstallationFigures, StoreError>> {
     Box::pin(async move {
-        let (view, gauges) = read_by(engine, &engine.settings.metrics_labels).await?;
+        let found = read_by(engine, &engine.settings.metrics_labels).await?;
+        let (view, gauges) = (found.view, found.gauges);
         let limits = limits::limits(engine).await?.into_iter().map(|row| {
             let sum = |of: fn(&LimitUse) -> u32| row.uses.iter().map(|it| u64::from(of(it))).sum();
             LimitFigures {
@@ -89,7 +92,15 @@ pub fn figures(engine: &Engine) -> BoxFuture<'_, Result<InstallationFigures, Sto
     })
 }
 
-async fn read_by(engine: &Engine, labels: &[String]) -> Result<(WorkersView, Gauges), StoreError> {
+/// What is under way, as it was read.
+struct StatusRead {
+    view: WorkersView,
+    gauges: Gauges,
+    /// When the processes were read.
+    now: DbTime,
+}
+
+async fn read_by(engine: &Engine, labels: &[String]) -> Result<StatusRead, StoreError> {
     let mut gauges = engine.ports.store.gauges(labels).await?;
     gauges.tasks = of_queues(gauges.tasks);
     let found = engine.ports.store.workers().await?;
@@ -108,11 +119,13 @@ async fn read_by(engine: &Engine, labels: &[String]) -> Result<(WorkersView, Gau
         workers_alive: count(WorkerState::Alive),
         workers_lost: count(WorkerState::Lost),
     };
-    let view = WorkersView {
-        status,
-        workers: views(found, &paused_workers(engine).await?),
-    };
-    Ok((view, gauges))
+    let now = found.now;
+    let workers = views(found, &paused_workers(engine).await?);
+    Ok(StatusRead {
+        view: WorkersView { status, workers },
+        gauges,
+        now,
+    })
 }
 
 /// A look at the installation: how it stands, and what came and went since the look before.
@@ -125,8 +138,7 @@ pub fn look(
 ) -> BoxFuture<'_, Result<(DbTime, SampleView), StoreError>> {
     Box::pin(async move {
         let store = &engine.ports.store;
-        let (view, _) = read_by(engine, &[]).await?;
-        let now = store.workers().await?.now;
+        let StatusRead { view, now, .. } = read_by(engine, &[]).await?;
         let since = since.unwrap_or(now);
         let query = FlowQuery {
             since,
@@ -146,7 +158,7 @@ fn sample(now: DbTime, since: DbTime, view: &WorkersView, flow: Flow) -> SampleV
     let (mut tasks, mut waiting) = (BTreeMap::new(), BTreeMap::new());
     for of in &view.status.tasks {
         *tasks.entry(of.status).or_default() += of.count;
-        if matches!(of.status, TaskStatus::Submitted | TaskStatus::Dispatched) {
+        if of.status.is_unclaimed() {
             *waiting.entry(of.queue.clone()).or_default() += of.count;
         }
     }
@@ -304,6 +316,7 @@ fn views(found: Workers, paused: &PausedWorkers) -> Vec<WorkerView> {
             heavy_count: row.heavy_count,
             permits: row.permits,
             abandoned_count: row.abandoned_count,
+            memory_bytes: row.activity.memory,
             running: row.running,
             started_at: rfc3339(started_at),
             seen_at: rfc3339(seen_at),

@@ -22,6 +22,7 @@ use crate::plan::Facts;
 use crate::ports::Observation;
 use crate::record::TaskRecord;
 use crate::task::TaskType;
+use crate::workers::notes::note_turn_end;
 use counterstep_contracts::{Host, TaskId, TaskStatus};
 use counterstep_steps::guard;
 use futures::future::{BoxFuture, Either, select};
@@ -312,8 +313,13 @@ pub(super) async fn run(
     ttl: Duration,
     With { tokens, lock, .. }: With,
 ) -> TurnEnd {
+    let note = turn.note.clone();
+    let noted = |end: TurnEnd| {
+        note_turn_end(engine, &note, end.outcome());
+        end
+    };
     if matches!(next, Next::End) {
-        return turn.end();
+        return noted(turn.end());
     }
     let (row, lease) = (&turn.record.task, turn.lease.clone());
     let (board, log) = (turn.board.clone(), turn.log.clone());
@@ -339,7 +345,7 @@ pub(super) async fn run(
             end_of(&error, kept.task)
         })
     });
-    beside(engine, kept, &tokens, work).await
+    noted(beside(engine, kept, &tokens, work).await)
 }
 
 /// Takes the lease and starts what comes first, in one commit.

@@ -2,6 +2,7 @@
 
 use crate::change::ChangeError;
 use crate::engine::Engine;
+use counterstep_contracts::workers::TurnOutcome;
 use counterstep_contracts::{TaskId, TaskStatus};
 use std::time::Duration;
 use tracing::Span;
@@ -33,6 +34,20 @@ pub enum TurnEnd {
 }
 
 impl TurnEnd {
+    /// How a turn that had its lease has ended, as people see it.
+    pub(super) fn outcome(&self) -> TurnOutcome {
+        match self {
+            Self::Rests(status) => TurnOutcome::of_rest(*status).unwrap_or(TurnOutcome::GivenBack),
+            Self::GivenBack
+            | Self::Busy(_)
+            | Self::NotNow
+            | Self::NoRoom(_)
+            | Self::UnknownType => TurnOutcome::GivenBack,
+            Self::Gone | Self::Contradicted(_) | Self::Lost => TurnOutcome::Lost,
+            Self::StoreDown => TurnOutcome::StoreDown,
+        }
+    }
+
     /// Notes in the span of the turn how it has ended.
     pub(super) fn note_in(&self, span: &Span) {
         let (word, failed) = match self {

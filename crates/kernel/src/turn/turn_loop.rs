@@ -25,6 +25,8 @@ use crate::status::observe;
 use crate::status::progress::Board;
 use crate::status::task_log::TurnLog;
 use crate::task::{Inputs, TaskType};
+use crate::workers::notes::note_turn;
+use crate::workers::turns::TurnNote;
 use counterstep_contracts::{Direction, Host, LogPart, TaskStatus};
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -140,6 +142,8 @@ pub(super) struct Turn<'a> {
     pub(super) board: Arc<Board>,
     /// What its attempts log.
     pub(super) log: Arc<TurnLog>,
+    /// What this process remembers of it.
+    pub(super) note: Arc<TurnNote>,
 }
 
 /// What goes with a turn from its start: the tokens that stop it, the lock, and what it has for its next steps.
@@ -186,6 +190,7 @@ impl<'a> Turn<'a> {
             undoing: record.task.status == TaskStatus::Compensating,
             board: Board::of(&record, engine.ports.clock.clone()),
             log: TurnLog::of(&record, engine.ports.clock.clone()),
+            note: note_turn(engine, record.task.id, task_type.decl.name),
             record,
         }
     }
@@ -432,11 +437,14 @@ impl<'a> Turn<'a> {
                 permit,
             });
             let (engine, task_type) = (self.engine, self.task_type);
+            let (note, step) = (self.note.clone(), task_type.decl.steps[at].name);
+            note.attempt_begins(step);
             self.under_way.push(Box::pin(async move {
                 let started = engine.ports.clock.monotonic();
                 let mut ended = attempt::execute(engine, &task_type, order).await;
                 let took = engine.ports.clock.monotonic().saturating_sub(started);
                 observe::attempt(engine, &task_type, at, direction, ended.outcome(), took);
+                note.attempt_ended(step, ended.outcome());
                 ended.unsent &= first;
                 drop(under_lease);
                 Happened::Ended(ended)

@@ -3,6 +3,8 @@
 
 use crate::ports::StoreError;
 use crate::record::DbTime;
+use crate::workers::queue_window::QueueWindow;
+use crate::workers::turns::Turns;
 use counterstep_contracts::{QueueName, TaskId};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -39,6 +41,10 @@ pub(crate) struct RegistrationState {
     pub(crate) database: DatabaseAnswers,
     /// The queues whose last fetch has failed, and with which words.
     pub(crate) fetch_errors: BTreeMap<QueueName, String>,
+    /// The turns that run here, and the last ones that have ended.
+    pub(crate) turns: Turns,
+    /// What came to queues and left them with changes of this process.
+    pub(crate) queues: QueueWindow,
 }
 
 /// Whether the database answers this process, and since when it does so again.

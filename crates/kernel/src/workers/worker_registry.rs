@@ -6,7 +6,9 @@ use crate::admission::breakers;
 use crate::client;
 use crate::engine::Engine;
 use crate::host::fetch_errors;
-use crate::ports::{KeptResults, Passed, REFRESH_TAKES, StoreError, WorkerRow, refreshed_every};
+use crate::ports::{
+    Activity, KeptResults, Passed, REFRESH_TAKES, StoreError, WorkerRow, refreshed_every,
+};
 use crate::workers::registration::{Part, Runs};
 use counterstep_contracts::TaskId;
 use futures::channel::oneshot;
@@ -29,6 +31,8 @@ pub fn keep_refreshed<'a, T: Send + 'a>(
 ) -> BoxFuture<'a, T> {
     Box::pin(async move {
         let number = engine.registration.join(part);
+        let now = engine.ports.clock.monotonic();
+        engine.registration.known().queues.begin(now);
         let (over, mut ended) = oneshot::channel::<()>();
         let work = async move {
             let done = work.await;
@@ -137,7 +141,15 @@ pub(crate) async fn current_row(engine: &Engine) -> WorkerRow {
 }
 
 fn row_without_breakers(engine: &Engine) -> WorkerRow {
-    let known = engine.registration.known();
+    let now = engine.ports.clock.monotonic();
+    let mut known = engine.registration.known();
+    let running: Vec<_> = known.running.keys().copied().take(NAMED).collect();
+    let activity = Activity {
+        memory: (engine.settings.memory)(),
+        turns: known.turns.running(&running, now),
+        recent: known.turns.recent(now),
+        flow: known.queues.sums(now),
+    };
     let queues: BTreeSet<_> = known
         .parts
         .values()
@@ -152,7 +164,7 @@ fn row_without_breakers(engine: &Engine) -> WorkerRow {
         queues: queues.into_iter().collect(),
         types: engine.registry.known(),
         concurrency: count(concurrency),
-        running: known.running.keys().copied().take(NAMED).collect(),
+        running,
         running_count: count(known.running.len()),
         heavy: engine.heavy.steps,
         heavy_count: engine.heavy.running(),
@@ -160,26 +172,33 @@ fn row_without_breakers(engine: &Engine) -> WorkerRow {
         abandoned_count: count(engine.isolation.abandoned()),
         lost_after: engine.settings.lost_after,
         passed: known.passed.clone().map(|(at, counts)| Passed {
-            ago: engine.ports.clock.monotonic().saturating_sub(at),
+            ago: now.saturating_sub(at),
             counts,
         }),
         kept: kept_results(engine),
         fetch_errors: fetch_errors::all(engine, &known),
         breakers: BTreeMap::new(),
+        activity,
         started_at: known.started_at,
         is_stopped: false,
     }
 }
 
 fn stopped_row(engine: &Engine) -> WorkerRow {
+    let row = row_without_breakers(engine);
     WorkerRow {
+        // What it ran last is shown as long as the row is there.
+        activity: Activity {
+            recent: row.activity.recent,
+            ..Activity::default()
+        },
         running: Vec::new(),
         running_count: 0,
         heavy_count: 0,
         permits: BTreeMap::new(),
         fetch_errors: Vec::new(),
         is_stopped: true,
-        ..row_without_breakers(engine)
+        ..row
     }
 }
 

@@ -12,7 +12,7 @@ use counterstep_kernel::admission::paused_queues::{pause_queue, resume_queue};
 use counterstep_kernel::engine::faults::{Fault, FaultKind};
 use counterstep_kernel::operator::{BreakerFound, Surroundings, surroundings, why_among};
 use counterstep_kernel::ports::{
-    Delivery, DeliveryTag, DeniedConsumer, FetchError, KeptResults, PortsRuntime, Queue,
+    Activity, Delivery, DeliveryTag, DeniedConsumer, FetchError, KeptResults, PortsRuntime, Queue,
     QueueError, Settle, WorkerRow, WorkerSeen, Workers,
 };
 use counterstep_kernel::record::TaskRecord;
@@ -213,6 +213,7 @@ fn process(site: &Site) -> WorkerRow {
         kept: None,
         fetch_errors: Vec::new(),
         breakers: BTreeMap::new(),
+        activity: Activity::default(),
         started_at: None,
         is_stopped: false,
     }

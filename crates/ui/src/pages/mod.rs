@@ -16,6 +16,7 @@ pub(crate) mod tasks;
 #[cfg(test)]
 mod tests;
 pub(crate) mod types;
+pub(crate) mod worker;
 pub(crate) mod workers;
 
 use crate::page_request::PageRequest;

@@ -9,7 +9,7 @@ use crate::layout::{self, Chapter};
 use crate::markup::{chip, number, state};
 use crate::page_request::PageRequest;
 use crate::query::Address;
-use crate::time_text::age;
+use crate::time_text::{age, seconds};
 use actix_web::HttpRequest;
 use counterstep_contracts::access::Role;
 use counterstep_contracts::bulk::DeadLetterGroups;
@@ -79,7 +79,11 @@ async fn installation(visit: &PageRequest) -> Result<Markup, Failed> {
     let open = alive.iter().filter(|it| it.paused.is_none());
     let slots: u32 = open.map(|it| it.concurrency).sum();
     let waits = |of: &SampleView| of.waiting.values().sum::<u64>();
-    let waiting = found.status.tasks.iter().filter(|it| is_waiting(it.status));
+    let waiting = found
+        .status
+        .tasks
+        .iter()
+        .filter(|it| it.status.is_unclaimed());
     let waiting: u64 = waiting.map(|it| it.count).sum();
     let open: u64 = found.status.tasks.iter().map(|it| it.count).sum();
     let due = found.status.oldest_due_seconds;
@@ -108,14 +112,6 @@ async fn installation(visit: &PageRequest) -> Result<Markup, Failed> {
             (self::breakers(visit, breakers.as_ref()))
         }
     })
-}
-
-const fn is_waiting(status: TaskStatus) -> bool {
-    matches!(status, TaskStatus::Submitted | TaskStatus::Dispatched)
-}
-
-fn seconds(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX / 1_000_000) * 1_000_000
 }
 
 fn tasks_of(visit: &PageRequest, status: TaskStatus) -> String {

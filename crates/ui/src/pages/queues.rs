@@ -4,9 +4,9 @@ use super::declared::{Group, Look, button};
 use super::part;
 use crate::failed::{Answer, Failed};
 use crate::layout::{self, Chapter};
-use crate::markup::{chip, list, number, state};
+use crate::markup::{chip, number, stacked, state};
 use crate::page_request::PageRequest;
-use crate::time_text::ago;
+use crate::time_text::{age, ago, seconds};
 use actix_web::HttpRequest;
 use counterstep_contracts::ProblemCode;
 use counterstep_contracts::http::Page;
@@ -20,7 +20,7 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
     let rows: Vec<_> = found.items.iter().map(|it| row(&visit, it)).collect();
     let body = html! {
         div.head { h1 { "Queues" } }
-        (list("Queues", &["Queue", "State", "Tasks", ""], &rows, "No type of this server has a queue."))
+        (stacked("Queues", &["Queue", "State", "Tasks", "Waiting", "Oldest", "In, out a minute", "Empty in", ""], &rows, "No type of this server has a queue."))
     };
     Ok(layout::page(&visit.shell, Chapter::Queues, "Queues", body))
 }
@@ -30,7 +30,7 @@ fn row(visit: &PageRequest, it: &QueueView) -> Markup {
     html! {
         tr {
             td.what { b { (it.name) } }
-            td {
+            td data-head="State" {
                 @match &it.paused {
                     Some(pause) => {
                         (chip("pause", "wait", "paused")) " " (ago(&pause.since))
@@ -39,9 +39,25 @@ fn row(visit: &PageRequest, it: &QueueView) -> Markup {
                     None => (chip("check", "ok", "open")),
                 }
             }
-            td.counts { @for (status, count) in &it.tasks { span { (state(*status)) " " (number(*count)) } } }
+            td data-head=[(!it.tasks.is_empty()).then_some("Tasks")] {
+                div.counts { @for (status, count) in &it.tasks { span { (state(*status)) " " (number(*count)) } } }
+            }
+            td data-head="Waiting" { (number(it.depth)) }
+            td data-head="Oldest" { (it.oldest_seconds.map_or("–".to_owned(), |it| age(seconds(it)))) }
+            td data-head="In, out a minute" { (it.in_per_minute) ", " (it.out_per_minute) }
+            td data-head="Empty in" { (end(it)) }
             td.do { (button(visit, ["queues", what], &it.name, &[])) }
         }
+    }
+}
+
+/// When it would be empty, were it to go on as it did.
+fn end(it: &QueueView) -> String {
+    match it.empty_in_seconds {
+        Some(count) => age(seconds(count)),
+        None if it.depth == 0 => "empty".to_owned(),
+        None if it.in_per_minute > it.out_per_minute => "grows".to_owned(),
+        None => "stays".to_owned(),
     }
 }
 
@@ -65,5 +81,28 @@ impl Group for Queues {
             }
             p.counts { @for (status, count) in &queue.tasks { span { (state(*status)) " " (number(*count)) } } }
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_queue_is_empty_grows_stays_or_has_an_end() {
+        for (depth, came, left, end, expected) in [
+            (0, 3.0, 1.0, None, "empty"),
+            (5, 3.0, 1.0, None, "grows"),
+            (5, 1.0, 1.0, None, "stays"),
+            (5, 1.0, 3.0, Some(150), "2 min"),
+        ] {
+            let queue: QueueView = serde_json::from_value(json!({
+                "name": "lamps", "tasks": {}, "depth": depth, "in_per_minute": came, "out_per_minute": left,
+                "empty_in_seconds": end,
+            }))
+            .expect("a queue");
+            assert_eq!(super::end(&queue), expected);
+        }
     }
 }

@@ -123,6 +123,7 @@ async fn pages(shop: &Shop) -> Vec<(&'static str, String)> {
         ("queues", "/ui/queues".to_owned()),
         ("limits", "/ui/limits".to_owned()),
         ("workers", "/ui/workers".to_owned()),
+        ("worker", shop.worker_page().await),
         // Last: its charts have something to show by then.
         ("overview", "/ui".to_owned()),
     ]

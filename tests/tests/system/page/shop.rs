@@ -1,12 +1,15 @@
 //! A shop for lamps that runs as one process, and what its page is used on.
 
 use counterstep_contracts::http::{Accepted, Page, TaskSummary};
+use counterstep_contracts::workers::{WorkerDetails, WorkerView, WorkersView};
 use counterstep_contracts::{TaskId, TaskStatus};
 use counterstep_tests::api::Api;
 use counterstep_tests::browser::Tab;
 use counterstep_tests::command::{to_its_end, without_settings};
 use counterstep_tests::place::Place;
 use counterstep_tests::process::{Launch, Process};
+use counterstep_tests::wait::{LATER, until};
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -119,14 +122,35 @@ impl Shop {
         task
     }
 
+    /// Its only process.
+    pub(super) async fn worker(&self) -> WorkerView {
+        let found: WorkersView = self.get("/api/workers").await;
+        let mut workers = found.workers.into_iter();
+        workers.next().expect("a process")
+    }
+
+    /// The page of its process, once that shows what has ended there.
+    pub(super) async fn worker_page(&self) -> String {
+        let id = self.worker().await.id;
+        until("its row has what it ran", LATER, || async {
+            // It refreshes its row, too.
+            let ready = self.api.request(reqwest::Method::GET, "/readyz");
+            ready.send().await.expect("an answer");
+            let found: WorkerDetails = self.get(&format!("/api/workers/{id}")).await;
+            (!found.recent.is_empty()).then_some(())
+        })
+        .await;
+        format!("/ui/workers/{id}")
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> T {
+        let request = self.api.request(reqwest::Method::GET, path);
+        let answer = request.send().await.expect("an answer");
+        answer.json().await.expect("an answer of its type")
+    }
+
     pub(super) async fn statuses(&self) -> Vec<TaskStatus> {
-        let answer = self
-            .api
-            .request(reqwest::Method::GET, "/api/tasks")
-            .send()
-            .await
-            .expect("an answer");
-        let page: Page<TaskSummary> = answer.json().await.expect("a list");
+        let page: Page<TaskSummary> = self.get("/api/tasks").await;
         page.items.into_iter().map(|it| it.status).collect()
     }
 

@@ -7,8 +7,9 @@ use counterstep_contracts::workers::{BreakerStanding, WorkerState};
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, WaitReason};
 use counterstep_kernel::change::transition::{LeaseChange, Time};
 use counterstep_kernel::ports::{
-    DeniedConsumer, FetchError, Find, Flow, FlowQuery, KeptResults, MOST_LABEL_VALUES, OTHER,
-    Passed, Ports, Store, TaskCount, Unclaimed, WorkerRow, WorkerSeen, first_id_at,
+    Activity, DeniedConsumer, FetchError, Find, Flow, FlowQuery, KeptResults, MOST_LABEL_VALUES,
+    OTHER, Passed, Ports, QueueFlow, Store, TaskCount, TasksMoved, Unclaimed, WorkerRow,
+    WorkerSeen, first_id_at,
 };
 use counterstep_kernel::record::{TaskRecord, TaskRow};
 use counterstep_reconciler::redispatch::is_unclaimed;
@@ -53,6 +54,14 @@ pub(crate) fn process(id: &str, lost_after: Duration) -> WorkerRow {
             },
         ],
         breakers: [("bank".to_owned(), BreakerStanding::HalfOpen)].into(),
+        activity: Activity {
+            memory: Some(50 << 20),
+            flow: QueueFlow {
+                window: MINUTE,
+                queues: [(QueueName("files".to_owned()), TasksMoved::CAME)].into(),
+            },
+            ..Activity::default()
+        },
         started_at: None,
         is_stopped: false,
     }
@@ -287,6 +296,15 @@ pub(crate) async fn what_is_under_way_is_counted_and_its_age_told(ports: &Ports)
     );
     assert!(
         gauges.oldest_due <= Some(now.after(due.task.due_at.expect("a due time"))),
+        "{gauges:?}"
+    );
+    // Of each queue those that were offered on it, whatever is due there besides.
+    let oldest: Vec<_> = gauges.oldest_unclaimed.iter().collect();
+    let [(queue, age)] = oldest[..] else {
+        panic!("{gauges:?}");
+    };
+    assert!(
+        queue.0 == "files" && Some(*age) <= gauges.oldest_due,
         "{gauges:?}"
     );
 }

@@ -3,7 +3,7 @@
 use crate::access::{FullTenant, PLANTED};
 use crate::site::eventually;
 use crate::types::LINE;
-use crate::workers::registered;
+use crate::workers::{WORKER, registered};
 use counterstep_api::RouteView;
 use counterstep_contracts::QueueName;
 use counterstep_contracts::link::ResultLink;
@@ -179,6 +179,10 @@ async fn path_and_body(route: RouteView, own: &mut FullTenant<'_>) -> (String, V
         ("PUT", "/api/limits/{name}") => (named("bank"), json!({"at_once": 1, "note": NOTE})),
         (_, "/api/limits/{name}/reset") => (named("bank"), note),
         (_, "/api/queues/{name}/pause" | "/api/queues/{name}/resume") => (named("notes"), note),
+        ("GET", "/api/workers/{worker_id}") => {
+            registered(own.site).await;
+            (route.path.replace("{worker_id}", WORKER), Value::Null)
+        }
         (_, "/api/workers/{machine}/pause" | "/api/workers/{machine}/resume") => {
             let machine = registered(own.site).await;
             (route.path.replace("{machine}", &machine), note)

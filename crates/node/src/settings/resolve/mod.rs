@@ -12,6 +12,7 @@ use super::secrets::Secret;
 use super::upkeep::Upkeep;
 use super::{Settings, services};
 use crate::exit::Exit;
+use crate::process;
 use crate::step_process::Protection;
 use backends::Backends;
 use counterstep_adapters::finding::CODES;
@@ -76,6 +77,7 @@ impl Layers {
                     None
                 },
                 machine: machine(),
+                memory: process::memory,
                 webhook_allow: self.webhook_nets()?,
                 alerts: self.alert_webhook()?.is_some(),
                 ..EngineSettings::default()

@@ -243,13 +243,13 @@ pub(super) const CASES: &[Case] = &[
     case(
         "/workers/{name}/pause",
         "/workers/w1/pause?role=api",
-        "they claim no task",
+        "No such process is alive now.",
         &[("role", "dev"), NOTE],
     ),
     case(
         "/workers/{name}/resume",
         "/workers/w1/resume",
-        "They claim tasks",
+        "No other process takes tasks meanwhile from",
         &[("role", "dev"), NOTE],
     ),
 ];
