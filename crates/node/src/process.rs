@@ -191,3 +191,15 @@ pub fn spawner() -> Spawn {
         tokio::spawn(future);
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::memory;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_process_on_linux_has_a_figure_of_its_memory() {
+        let bytes = memory().expect("a figure");
+        assert!(bytes > 1 << 20 && bytes.is_multiple_of(1024), "{bytes}");
+    }
+}

@@ -240,6 +240,21 @@ async fn workers_lists_the_processes_and_what_waits_and_lost_hosts_are_counted_a
         let text = &lost.assert_code(0).stdout;
         assert!(text.ends_with("No processes match\n"), "{lost:#?}");
     }
+    // One of them, by its id and by the ending of it.
+    for id in [&*api.id, &api.id[api.id.len() - 8..]] {
+        let one = workers(&["show", id]);
+        let text = &one.assert_code(0).stdout;
+        for part in [
+            &*format!("process: {}\nstate: alive\n", api.id),
+            "\nmemory: ",
+            "\nfree slots: ",
+            "\nNo turns\n",
+        ] {
+            assert!(text.contains(part), "{part}: {one:#?}");
+        }
+    }
+    let unknown = workers(&["show", "worker:000000000000"]);
+    assert!(unknown.stderr.contains("no-such-workers"), "{unknown:#?}");
 
     let task = task.to_string();
     let counted = tasks(

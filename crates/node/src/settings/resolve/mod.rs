@@ -369,6 +369,7 @@ mod tests {
             let engine = EngineSettings {
                 heavy: 1,
                 machine: String::new(),
+                memory: || None,
                 ..settings.engine.clone()
             };
             format!(
