@@ -349,6 +349,15 @@ class AlertView(_AlertViewMust, _AlertViewMay):
     """An alert as it is listed."""
 
 
+class Amount(TypedDict):
+    """A sum of amounts of one currency, of fields that are declared with `x-amount`."""
+
+    #: The currency.
+    currency: str
+    #: The sum, as a decimal number: `8213.40`.
+    sum: str
+
+
 class _AttemptViewMust(TypedDict):
     #: From 1 in each direction.
     attempt: Attempt
@@ -642,7 +651,7 @@ class _BulkPreviewMay(TypedDict, total=False):
     group: Optional[str]
     #: With `run-again`: which tasks would be refused.
     refused: Optional[BulkRefused]
-    #: What would be undone; missing where the action undoes nothing.
+    #: What would be undone, and from where tasks would go on; missing where the action does neither.
     undo: Optional[BulkUndo]
 
 
@@ -692,13 +701,31 @@ class BulkRequest(_BulkRequestMust, _BulkRequestMay):
     """Body of `POST /api/bulk-operations`."""
 
 
-class BulkUndo(TypedDict):
-    """What an operation would undo, of the tasks that were looked at for it."""
-
+class _BulkUndoMust(TypedDict):
+    #: Number of tasks of which an undo has given up before: they wait for a person again where its reason stands.
+    gave_up: int
+    #: Number of tasks of which a step is in doubt: it is not known how far it came.
+    in_doubt: int
     #: How often each step would be undone, those of one type together.
     steps: List[UndoneStep]
-    #: Number of tasks that were looked at: the last submitted.
+    #: Number of tasks that were looked at and whose code is known: the last submitted.
     tasks: int
+    #: Number of tasks that were looked at and whose code this process does not have: what would become of them is
+    #: not known.
+    unknown: int
+
+
+class _BulkUndoMay(TypedDict, total=False):
+    #: Sums of the amounts in the requests of these tasks, by currency.
+    amounts: List[Amount]
+    #: How often tasks would go on from each step, those of one type together.
+    goes_on: List[GoesOn]
+    #: The tasks that differ most from the others of their type, at most ten.
+    unusual: List[UnusualTask]
+
+
+class BulkUndo(_BulkUndoMust, _BulkUndoMay):
+    """What an operation would undo, or let run, of the tasks that were looked at for it."""
 
 
 class _BulkViewMust(TypedDict):
@@ -1118,6 +1145,19 @@ class _GateViewMay(TypedDict, total=False):
 
 class GateView(_GateViewMust, _GateViewMay):
     """Something that is shut, or set by hand."""
+
+
+class GoesOn(TypedDict):
+    """A step from which tasks would go on."""
+
+    #: Of them those in which its last attempt is in doubt.
+    in_doubt: int
+    #: Name of the step.
+    step: str
+    #: Its type's declared name.
+    task_type: str
+    #: Number of tasks that go on from it.
+    tasks: int
 
 
 class HistoryView(TypedDict):
@@ -2463,15 +2503,37 @@ class UndoStage(_UndoStageMust, _UndoStageMay):
     """Undos that go side by side."""
 
 
-class UndoneStep(TypedDict):
-    """A step that would be undone."""
-
+class _UndoneStepMust(TypedDict):
+    #: Of them those in which its undo has given up before.
+    gave_up: int
+    #: Of them those in which it is in doubt: it is not known how far it came.
+    in_doubt: int
     #: Name of the step.
     step: str
     #: Its type's declared name.
     task_type: str
     #: Number of tasks in which it would be undone.
     tasks: int
+    #: The function that undoes it, or `built-in`.
+    undo: str
+
+
+class _UndoneStepMay(TypedDict, total=False):
+    #: Sums of the amounts in its outputs, by currency.
+    amounts: List[Amount]
+
+
+class UndoneStep(_UndoneStepMust, _UndoneStepMay):
+    """A step that would be undone."""
+
+
+class UnusualTask(TypedDict):
+    """A task for which an operation would do something else than for most of its type."""
+
+    #: How it differs, in words.
+    differs: str
+    #: The task.
+    task_id: TaskId
 
 
 class _ViewSpecMust(TypedDict):

@@ -90,6 +90,14 @@ export interface AlertView {
   last?: string | null;
 }
 
+/** A sum of amounts of one currency, of fields that are declared with `x-amount`. */
+export interface Amount {
+  /** The currency. */
+  currency: string;
+  /** The sum, as a decimal number: `8213.40`. */
+  sum: string;
+}
+
 /** One try of a step in one direction, from 1. 0 means "never tried". */
 export type Attempt = number;
 
@@ -378,7 +386,7 @@ export interface BulkPreview {
   group?: string | null;
   /** With `run-again`: which tasks would be refused. */
   refused?: BulkRefused | null;
-  /** What would be undone; missing where the action undoes nothing. */
+  /** What would be undone, and from where tasks would go on; missing where the action does neither. */
   undo?: BulkUndo | null;
 }
 
@@ -427,12 +435,27 @@ export type BulkStatus =
   | "done"
   | (string & {});
 
-/** What an operation would undo, of the tasks that were looked at for it. */
+/** What an operation would undo, or let run, of the tasks that were looked at for it. */
 export interface BulkUndo {
+  /** Number of tasks of which an undo has given up before: they wait for a person again where its reason stands. */
+  gave_up: number;
+  /** Number of tasks of which a step is in doubt: it is not known how far it came. */
+  in_doubt: number;
   /** How often each step would be undone, those of one type together. */
   steps: UndoneStep[];
-  /** Number of tasks that were looked at: the last submitted. */
+  /** Number of tasks that were looked at and whose code is known: the last submitted. */
   tasks: number;
+  /**
+   * Number of tasks that were looked at and whose code this process does not have: what would become of them is
+   * not known.
+   */
+  unknown: number;
+  /** Sums of the amounts in the requests of these tasks, by currency. */
+  amounts?: Amount[];
+  /** How often tasks would go on from each step, those of one type together. */
+  goes_on?: GoesOn[];
+  /** The tasks that differ most from the others of their type, at most ten. */
+  unusual?: UnusualTask[];
 }
 
 /** A bulk operation. */
@@ -827,6 +850,18 @@ export interface GateView {
   note?: string | null;
   /** Since when; missing: it is not known. */
   since?: string | null;
+}
+
+/** A step from which tasks would go on. */
+export interface GoesOn {
+  /** Of them those in which its last attempt is in doubt. */
+  in_doubt: number;
+  /** Name of the step. */
+  step: string;
+  /** Its type's declared name. */
+  task_type: string;
+  /** Number of tasks that go on from it. */
+  tasks: number;
 }
 
 /**
@@ -2267,12 +2302,28 @@ export interface UndoStage {
 
 /** A step that would be undone. */
 export interface UndoneStep {
+  /** Of them those in which its undo has given up before. */
+  gave_up: number;
+  /** Of them those in which it is in doubt: it is not known how far it came. */
+  in_doubt: number;
   /** Name of the step. */
   step: string;
   /** Its type's declared name. */
   task_type: string;
   /** Number of tasks in which it would be undone. */
   tasks: number;
+  /** The function that undoes it, or `built-in`. */
+  undo: string;
+  /** Sums of the amounts in its outputs, by currency. */
+  amounts?: Amount[];
+}
+
+/** A task for which an operation would do something else than for most of its type. */
+export interface UnusualTask {
+  /** How it differs, in words. */
+  differs: string;
+  /** The task. */
+  task_id: TaskId;
 }
 
 /** What is saved. */
