@@ -43,7 +43,7 @@ const LONGEST: &[&str] = &[
 
 /// These wait for processes, servers and files for most of their time: so many of their tests run at a time, and of others as many as
 /// there are cores.
-const WAITS: [(&str, &str); 3] = [(SYSTEM, "5"), ("engine", "4"), ("adapters", "4")];
+const WAITS: [(&str, &str); 3] = [(SYSTEM, "4"), ("engine", "4"), ("adapters", "4")];
 
 /// The tests over real processes, which wait most, and from the first to the last moment of a run.
 const SYSTEM: &str = "system";

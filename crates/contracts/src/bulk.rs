@@ -290,6 +290,15 @@ pub struct Amount {
     pub sum: String,
 }
 
+impl Amount {
+    /// All of them behind what they belong to: `, 8213.40 EUR, 1.50 CHF`.
+    #[must_use]
+    pub fn listed(all: &[Self]) -> String {
+        let all = all.iter().map(|it| format!(", {} {}", it.sum, it.currency));
+        all.collect()
+    }
+}
+
 /// A step from which tasks would go on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GoesOn {

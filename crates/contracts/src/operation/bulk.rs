@@ -215,7 +215,7 @@ fn undo() -> BulkUndo {
         tasks: 1000,
         unknown: 4,
         in_doubt: 2,
-        gave_up: 1000,
+        gave_up: 998,
         amounts: vec![sum.clone()],
         steps: vec![UndoneStep {
             task_type: "BookSeat".to_owned(),
@@ -393,11 +393,7 @@ fn what_if(undo: &BulkUndo) -> Vec<String> {
     if undo.unknown > 0 {
         lines.push(format!("of {} no code is known here", tasks(undo.unknown)));
     }
-    let amounts = |all: &[Amount]| -> String {
-        let all = all.iter().map(|it| format!(", {} {}", it.sum, it.currency));
-        all.collect()
-    };
-    let looked_at = tasks(undo.tasks) + &amounts(&undo.amounts);
+    let looked_at = tasks(undo.tasks) + &Amount::listed(&undo.amounts);
     let some = |count: u64, what: &str| match count {
         0 => String::new(),
         count => format!(", {count} {what}"),
@@ -417,7 +413,7 @@ fn what_if(undo: &BulkUndo) -> Vec<String> {
     }
     lines.extend(undo.steps.iter().map(|it| {
         let more = some(it.in_doubt, "in doubt") + &some(it.gave_up, "gave up before");
-        let (step, undo, sums) = (&it.step, &it.undo, amounts(&it.amounts));
+        let (step, undo, sums) = (&it.step, &it.undo, Amount::listed(&it.amounts));
         format!(
             "  {step} of {} by {undo}: {}{sums}{more}",
             it.task_type, it.tasks

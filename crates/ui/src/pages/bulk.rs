@@ -176,14 +176,14 @@ fn what_if(visit: &PageRequest, undo: &BulkUndo) -> Markup {
     };
     html! {
         @if undo.unknown > 0 { p { "Of " (number(undo.unknown)) " no code is known here: what would become of them is not known." } }
-        p { "Of " (number(undo.tasks)) " that were looked at" (sums(&undo.amounts)) ":" }
+        p { "Of " (number(undo.tasks)) " that were looked at" (Amount::listed(&undo.amounts)) ":" }
         ul {
             @for it in &undo.goes_on {
                 li { (number(it.tasks)) " go on from " code { (it.step) } " of " (it.task_type) (some(it.in_doubt, "in doubt")) }
             }
             @for it in &undo.steps {
                 li {
-                    (number(it.tasks)) " × " code { (it.undo) } " for " code { (it.step) } " of " (it.task_type) (sums(&it.amounts))
+                    (number(it.tasks)) " × " code { (it.undo) } " for " code { (it.step) } " of " (it.task_type) (Amount::listed(&it.amounts))
                     (some(it.in_doubt, "in doubt")) (some(it.gave_up, "gave up before"))
                 }
             }
@@ -194,11 +194,6 @@ fn what_if(visit: &PageRequest, undo: &BulkUndo) -> Markup {
             ul { @for it in &undo.unusual { li { (task_link(&visit.shell.base, it.task_id)) " " (it.differs) } } }
         }
     }
-}
-
-fn sums(all: &[Amount]) -> String {
-    let all = all.iter().map(|it| format!(", {} {}", it.sum, it.currency));
-    all.collect()
 }
 
 /// What has become of the tasks, which a person says.
