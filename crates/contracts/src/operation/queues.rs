@@ -145,7 +145,7 @@ fn rows(queues: &[QueueView]) -> View {
     let heads = [
         "queue",
         "tasks",
-        "waiting",
+        "depth",
         "oldest",
         "in/min",
         "out/min",

@@ -20,7 +20,7 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
     let rows: Vec<_> = found.items.iter().map(|it| row(&visit, it)).collect();
     let body = html! {
         div.head { h1 { "Queues" } }
-        (stacked("Queues", &["Queue", "State", "Tasks", "Waiting", "Oldest", "In, out a minute", "Empty in", ""], &rows, "No type of this server has a queue."))
+        (stacked("Queues", &["Queue", "State", "Tasks", "Depth", "Oldest", "In, out a minute", "Empty in", ""], &rows, "No type of this server has a queue."))
     };
     Ok(layout::page(&visit.shell, Chapter::Queues, "Queues", body))
 }
@@ -42,7 +42,7 @@ fn row(visit: &PageRequest, it: &QueueView) -> Markup {
             td data-head=[(!it.tasks.is_empty()).then_some("Tasks")] {
                 div.counts { @for (status, count) in &it.tasks { span { (state(*status)) " " (number(*count)) } } }
             }
-            td data-head="Waiting" { (number(it.depth)) }
+            td data-head="Depth" { (number(it.depth)) }
             td data-head="Oldest" { (it.oldest_seconds.map_or("–".to_owned(), |it| age(seconds(it)))) }
             td data-head="In, out a minute" { (it.in_per_minute) ", " (it.out_per_minute) }
             td data-head="Empty in" { (end(it)) }

@@ -108,7 +108,7 @@ async fn on_a_phone_no_part_of_a_process_or_a_queue_is_beside_the_screen() {
     }
     tab.open(&shop.url("/ui/queues")).await;
     let said =
-        "getComputedStyle(document.querySelector('td[data-head=Waiting]'), '::before').content";
-    assert_eq!(tab.eval(said).await, json!("\"Waiting\""));
+        "getComputedStyle(document.querySelector('td[data-head=Depth]'), '::before').content";
+    assert_eq!(tab.eval(said).await, json!("\"Depth\""));
     shop.assert_own(&tab);
 }
