@@ -6,9 +6,13 @@ use std::time::{Duration, Instant};
 /// Between two looks, at least.
 pub(crate) const PAUSE: Duration = Duration::from_millis(20);
 
-/// The pause behind a look that took so long: one that starts a process is not to keep a core busy until it sees something.
-fn pause(look: Duration) -> Duration {
-    (look * 2).clamp(PAUSE, Duration::from_secs(1))
+/// The pause behind a look that took so long, after all that has been waited: what is waited for longer is looked for less often, and a
+/// look that starts a process is not to keep a core busy until it sees something.
+pub(crate) fn pause(look: Duration, waited: Duration) -> Duration {
+    let longer = (waited / 40).min(Duration::from_millis(250));
+    (look * 2)
+        .max(longer)
+        .clamp(PAUSE, Duration::from_secs(1))
 }
 
 /// For what takes a moment: generous, because only a failure ever waits that long.
@@ -37,7 +41,7 @@ pub async fn until<T, F: Future<Output = Option<T>>>(
             started.elapsed() < limit,
             "waited {limit:?} for this in vain: {what}"
         );
-        tokio::time::sleep(pause(began.elapsed())).await;
+        tokio::time::sleep(pause(began.elapsed(), started.elapsed())).await;
     }
 }
 
@@ -56,6 +60,6 @@ pub fn until_now<T>(what: &str, limit: Duration, mut look: impl FnMut() -> Optio
             started.elapsed() < limit,
             "waited {limit:?} for this in vain: {what}"
         );
-        std::thread::sleep(pause(began.elapsed()));
+        std::thread::sleep(pause(began.elapsed(), started.elapsed()));
     }
 }

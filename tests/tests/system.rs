@@ -1,5 +1,8 @@
 //! Whole-system tests in one binary, so that it links once. A list of modules and nothing else.
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 mod system {
     mod audit;
     mod cancel;

@@ -220,7 +220,8 @@ fn npm_packages(packages: &[(&str, &str)]) -> Result<(), String> {
 
 /// Installs what a list requires into the target folder, where the tests look for it.
 fn pip_packages(name: &str, requirements: &str) -> Result<(), String> {
-    let folder = tree::target().join("tools").join(name);
+    // Hypothesis takes what lies in no folder of this name for the code under test: it reads all of it again, for constants to try.
+    let folder = tree::target().join("tools/site-packages").join(name);
     let wanted = tree::top().join(requirements);
     let wanted = std::fs::read_to_string(&wanted)
         .map_err(|error| format!("{} cannot be read: {error}", wanted.display()))?;

@@ -92,6 +92,7 @@ pub(crate) fn run(filter: Option<&str>) -> Result<(), String> {
             test.env("TMPDIR", folder.path());
         });
     }
+    let began = Instant::now();
     let waiting = Mutex::new(all);
     let total = Mutex::new((Tally::default(), None));
     std::thread::scope(|scope| {
@@ -114,6 +115,8 @@ pub(crate) fn run(filter: Option<&str>) -> Result<(), String> {
     let (tally, failure) = total
         .into_inner()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let took = began.elapsed().as_secs();
+    println!("\nxtask: {took} s from the first test to the last");
     close(tally, failure)
 }
 

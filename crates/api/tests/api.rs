@@ -1,5 +1,8 @@
 //! The HTTP interface over real sockets, on the embedded adapters in a temporary folder.
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[path = "api/access.rs"]
 mod access;
 #[path = "api/administration.rs"]

@@ -265,19 +265,24 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(
     what: &str,
     mut look: impl FnMut() -> F,
 ) -> T {
-    let until = Instant::now() + LIMIT;
+    let began = Instant::now();
     loop {
         if let Some(found) = look().await {
             return found;
         }
-        assert!(Instant::now() < until, "never came: {what}");
-        pause().await;
+        let waited = began.elapsed();
+        assert!(waited < LIMIT, "never came: {what}");
+        // What is waited for longer is looked for less often.
+        tokio::time::sleep((waited / 40).clamp(PAUSE, 4 * PAUSE)).await;
     }
 }
 
+/// Between two looks at a condition that nothing announces, at least.
+const PAUSE: Duration = Duration::from_millis(5);
+
 /// Between two looks at a condition that nothing announces.
 pub(crate) async fn pause() {
-    tokio::time::sleep(Duration::from_millis(5)).await;
+    tokio::time::sleep(PAUSE).await;
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ fn test(client: &str, command: &[&str]) -> Ended {
         // Where httpx is, which the client for asyncio needs: another tool needs it, too.
         .env(
             "PYTHONPATH",
-            target_folder().join("tools/openapi-python-client"),
+            target_folder().join("tools/site-packages/openapi-python-client"),
         )
         .env("PYTHONDONTWRITEBYTECODE", "1");
     let ended = to_its_end_within(LIMIT, &folder, tests);

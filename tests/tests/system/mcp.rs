@@ -188,7 +188,7 @@ asyncio.run(main(*sys.argv[1:]))
 fn the_library_of_the_protocol_reads_all_lists_and_makes_what_it_was_shown() {
     let place = Place::new();
     let served = services::dev(&place, QUICK);
-    let library = target_folder().join("tools/mcp");
+    let library = target_folder().join("tools/site-packages/mcp");
     assert!(library.is_dir(), "`cargo xtask test` installs it");
     let mut python = without_settings("python3");
     python

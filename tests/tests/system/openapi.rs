@@ -43,7 +43,7 @@ fn python(
     arguments: &[&str],
     (key, task): (Option<&str>, Option<TaskId>),
 ) -> Ended {
-    let tools = target_folder().join("tools/schemathesis");
+    let tools = target_folder().join("tools/site-packages/schemathesis");
     assert!(
         tools.is_dir(),
         "{} is missing; `cargo xtask test` installs it",
@@ -104,7 +104,7 @@ async fn drive(place: &Place, served: Served, key: Option<&str>, arguments: &[&s
         (None, None),
     );
     checked.assert_code(0);
-    let program = target_folder().join("tools/schemathesis/bin/schemathesis");
+    let program = target_folder().join("tools/site-packages/schemathesis/bin/schemathesis");
     let fixed = ["run", "openapi.json", "--url", api.url(), "--seed", "4711"];
     let driven = python(
         place,

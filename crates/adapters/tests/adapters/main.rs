@@ -2,6 +2,9 @@
 //! ports and know no technology: an adapter joins with one line. What only one technology can be
 //! asked lies beside it.
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[cfg(feature = "azure")]
 mod azure;
 #[cfg(all(feature = "postgres", feature = "nats"))]

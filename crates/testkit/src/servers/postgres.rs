@@ -17,6 +17,9 @@ pub(super) const FAST: &[(&str, &str)] = &[
     ("fsync", "off"),
     ("synchronous_commit", "on"),
     ("full_page_writes", "off"),
+    // Of thousands of connections each touches pages of the buffer and few statements: less of both to set up.
+    ("shared_buffers", "32MB"),
+    ("jit", "off"),
 ];
 /// For benchmarks: what is committed has reached the disk.
 const DURABLE: &[(&str, &str)] = &[

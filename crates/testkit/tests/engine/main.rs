@@ -1,6 +1,9 @@
 //! The engine under task types made for it: flow, policies, cancels, undo, recovery. Each test
 //! drives turns on real adapters and reads the outcome back from the audit.
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 mod acks_and_grace;
 mod ahead;
 mod blocking;

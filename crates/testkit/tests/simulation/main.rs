@@ -1,5 +1,8 @@
 //! Whole installations from seeds: the engine under all that may go wrong around it.
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 mod bank;
 mod claim;
 mod points;
