@@ -10,9 +10,7 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(20);
 /// look that starts a process is not to keep a core busy until it sees something.
 pub(crate) fn pause(look: Duration, waited: Duration) -> Duration {
     let longer = (waited / 40).min(Duration::from_millis(250));
-    (look * 2)
-        .max(longer)
-        .clamp(PAUSE, Duration::from_secs(1))
+    (look * 2).max(longer).clamp(PAUSE, Duration::from_secs(1))
 }
 
 /// For what takes a moment: generous, because only a failure ever waits that long.

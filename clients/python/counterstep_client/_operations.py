@@ -172,6 +172,32 @@ class DeadLetters:
         self._calls.nothing("DELETE", "/api/poison-messages/{}", (poison_id,))
 
 
+class Effects:
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    def list(
+        self,
+        *,
+        type: str = NOT_GIVEN,
+        kind: Union[Literal["in_doubt", "undo_failed", "parked", "left", "waived"], Iterable[Literal["in_doubt", "undo_failed", "parked", "left", "waived"]]] = NOT_GIVEN,
+        limit: int = NOT_GIVEN,
+    ) -> Iterator[types.OpenEffects]:
+        """List tasks at rest that have done something outside which nothing has taken back.
+
+        A page, the newest tasks first; it may be short or empty, and is the last one without `next_cursor`. Needs the
+        role `read`.
+        """
+        return cast("Iterator[types.OpenEffects]", self._calls.items("GET", "/api/open-effects", (), query={"type": type, "kind": kind, "limit": limit}))
+
+    def sums(self, *, type: str = NOT_GIVEN) -> types.OpenEffectSums:
+        """Count open effects by type, step, kind and service, with the sums of their amounts.
+
+        Of at most 1,000 tasks whose rows have to be read: the newest. Needs the role `read`.
+        """
+        return cast("types.OpenEffectSums", self._calls.json("GET", "/api/open-effects/sums", (), query={"type": type}))
+
+
 class Gates:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -672,6 +698,7 @@ class Operations:
         self.bulk = Bulk(calls)
         self.caller = Caller(calls)
         self.dead_letters = DeadLetters(calls)
+        self.effects = Effects(calls)
         self.gates = Gates(calls)
         self.history = History(calls)
         self.keys = Keys(calls)

@@ -113,6 +113,13 @@ OnProbeFailure = Literal["park", "run_again"]
 #: steps first, then park it.
 OnUndoFailure = Literal["stop", "continue"]
 
+#: Why an effect is open. `in_doubt`: It may be there or not: the last attempt of its step did not tell.
+#: `undo_failed`: Its undo gave up: it is there, unless an attempt of the undo did more than it told. `parked`: Its
+#: task is parked: it is there until a person decides. `left`: Its task has ended and it is there on purpose: by
+#: `on_exhausted = "fail"`, or because a person left it. `waived`: Its task has ended and it is there, since the
+#: declaration waives its undo.
+OpenEffectKind = Literal["in_doubt", "undo_failed", "parked", "left", "waived"]
+
 #: How an attempt ended. `succeeded`: Its result was committed. `failed`: It returned an error, panicked or timed
 #: out. `in_doubt`: Its end is unknown: its lease was lost, or its process shut down. `cancelled`: Its token was
 #: cancelled on request and it stopped.
@@ -1465,6 +1472,82 @@ class NotUndone(TypedDict):
     status: StepStatus
     #: Name of the step.
     step: str
+
+
+class _OpenEffectMust(TypedDict):
+    #: Why it is open.
+    kind: OpenEffectKind
+    #: Number of the step.
+    no: StepNo
+    #: The same for people.
+    reason: str
+    #: Name of the step.
+    step: str
+
+
+class _OpenEffectMay(TypedDict, total=False):
+    #: The amounts that its output declares; where it has none yet, those of the request.
+    amounts: List[Amount]
+    #: The service that the last failure of the step or its undo names.
+    service: Optional[str]
+
+
+class OpenEffect(_OpenEffectMust, _OpenEffectMay):
+    """An effect of a step."""
+
+
+class _OpenEffectSumMust(TypedDict):
+    #: How many.
+    effects: int
+    #: One of the tasks: the newest.
+    example: TaskId
+    #: Why they are open.
+    kind: OpenEffectKind
+    #: Since when the oldest one is open, in UTC.
+    oldest: str
+    #: Name of the step.
+    step: str
+    #: Declared name of the type.
+    task_type: str
+
+
+class _OpenEffectSumMay(TypedDict, total=False):
+    #: Sums of their amounts, one of each currency.
+    amounts: List[Amount]
+    #: The service that the failures of the step or its undo name.
+    service: Optional[str]
+
+
+class OpenEffectSum(_OpenEffectSumMust, _OpenEffectSumMay):
+    """Open effects of one kind, of one step."""
+
+
+class OpenEffectSums(TypedDict):
+    """Open effects, counted."""
+
+    #: Whether all tasks were looked at; otherwise the newest.
+    complete: bool
+    #: Those that people can still decide about first, then the most frequent.
+    sums: List[OpenEffectSum]
+    #: Tasks with open effects that were counted.
+    tasks: int
+    #: Tasks whose type this program does not know: what they have done is not counted.
+    unknown: int
+
+
+class OpenEffects(TypedDict):
+    """A task with open effects."""
+
+    #: Its open effects, the last step first.
+    effects: List[OpenEffect]
+    #: Since when it is in this state, in UTC.
+    since: str
+    #: State of the task.
+    status: TaskStatus
+    #: Id of the task.
+    task_id: TaskId
+    #: Its type's declared name.
+    task_type: str
 
 
 class OperatorAnswer(TypedDict):

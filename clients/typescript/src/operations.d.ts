@@ -1197,6 +1197,83 @@ export type OnUndoFailure =
   | "continue"
   | (string & {});
 
+/** An effect of a step. */
+export interface OpenEffect {
+  /** Why it is open. */
+  kind: OpenEffectKind;
+  /** Number of the step. */
+  no: StepNo;
+  /** The same for people. */
+  reason: string;
+  /** Name of the step. */
+  step: string;
+  /** The amounts that its output declares; where it has none yet, those of the request. */
+  amounts?: Amount[];
+  /** The service that the last failure of the step or its undo names. */
+  service?: string | null;
+}
+
+/**
+ * Why an effect is open. `in_doubt`: It may be there or not: the last attempt of its step did not tell.
+ * `undo_failed`: Its undo gave up: it is there, unless an attempt of the undo did more than it told. `parked`: Its
+ * task is parked: it is there until a person decides. `left`: Its task has ended and it is there on purpose: by
+ * `on_exhausted = "fail"`, or because a person left it. `waived`: Its task has ended and it is there, since the
+ * declaration waives its undo.
+ */
+export type OpenEffectKind =
+  | "in_doubt"
+  | "undo_failed"
+  | "parked"
+  | "left"
+  | "waived"
+  | (string & {});
+
+/** Open effects of one kind, of one step. */
+export interface OpenEffectSum {
+  /** How many. */
+  effects: number;
+  /** One of the tasks: the newest. */
+  example: TaskId;
+  /** Why they are open. */
+  kind: OpenEffectKind;
+  /** Since when the oldest one is open, in UTC. */
+  oldest: string;
+  /** Name of the step. */
+  step: string;
+  /** Declared name of the type. */
+  task_type: string;
+  /** Sums of their amounts, one of each currency. */
+  amounts?: Amount[];
+  /** The service that the failures of the step or its undo name. */
+  service?: string | null;
+}
+
+/** Open effects, counted. */
+export interface OpenEffectSums {
+  /** Whether all tasks were looked at; otherwise the newest. */
+  complete: boolean;
+  /** Those that people can still decide about first, then the most frequent. */
+  sums: OpenEffectSum[];
+  /** Tasks with open effects that were counted. */
+  tasks: number;
+  /** Tasks whose type this program does not know: what they have done is not counted. */
+  unknown: number;
+}
+
+/** A task with open effects. */
+export interface OpenEffects {
+  /** Its open effects, the last step first. */
+  effects: OpenEffect[];
+  /** Since when it is in this state, in UTC. */
+  since: string;
+  /** State of the task. */
+  status: TaskStatus;
+  /** Id of the task. */
+  task_id: TaskId;
+  /** Its type's declared name. */
+  task_type: string;
+}
+
 /** Answer to a resolve or a retry. */
 export interface OperatorAnswer {
   /** Steps that wait for a decision still. While there are any, the task stays parked. */
@@ -2681,6 +2758,22 @@ export interface DeadLettersCalls {
   removePoison(poisonId: string, options?: CallOptions): Promise<void>;
 }
 
+export interface EffectsCalls {
+  /**
+   * List tasks at rest that have done something outside which nothing has taken back. A page, the newest tasks
+   * first; it may be short or empty, and is the last one without `next_cursor`. Needs the role `read`.
+   */
+  list(
+    query?: { type?: string; kind?: ("in_doubt" | "undo_failed" | "parked" | "left" | "waived")[]; limit?: number },
+    options?: CallOptions,
+  ): AsyncGenerator<OpenEffects, void, undefined>;
+  /**
+   * Count open effects by type, step, kind and service, with the sums of their amounts. Of at most 1,000 tasks
+   * whose rows have to be read: the newest. Needs the role `read`.
+   */
+  sums(query?: { type?: string }, options?: CallOptions): Promise<OpenEffectSums>;
+}
+
 export interface GatesCalls {
   /**
    * List what holds tasks back because it was paused, disabled, set by hand, or is open after failures. All of it,
@@ -2942,6 +3035,7 @@ export interface Operations {
   readonly bulk: BulkCalls;
   readonly caller: CallerCalls;
   readonly deadLetters: DeadLettersCalls;
+  readonly effects: EffectsCalls;
   readonly gates: GatesCalls;
   readonly history: HistoryCalls;
   readonly keys: KeysCalls;

@@ -27,6 +27,10 @@ export const OPERATIONS = {
     poison: { method: "GET", path: "/api/poison-messages", answer: "json" },
     removePoison: { method: "DELETE", path: "/api/poison-messages/{poison_id}", answer: "nothing" },
   },
+  effects: {
+    list: { method: "GET", path: "/api/open-effects", sends: "query", answer: "items" },
+    sums: { method: "GET", path: "/api/open-effects/sums", sends: "query", answer: "json" },
+  },
   gates: {
     list: { method: "GET", path: "/api/gates", answer: "items" },
   },

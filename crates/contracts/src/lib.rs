@@ -30,6 +30,7 @@ pub mod link;
 pub mod log;
 pub mod message;
 pub mod note;
+pub mod open_effects;
 pub mod operation;
 pub mod operator;
 pub mod overrides;

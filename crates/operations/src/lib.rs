@@ -16,6 +16,7 @@ pub mod filters;
 mod gates;
 mod keys;
 mod limits;
+mod open_effects;
 mod poison;
 mod queues;
 mod refused;

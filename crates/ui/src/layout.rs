@@ -28,6 +28,7 @@ pub(crate) enum Chapter {
     Overview,
     Tasks,
     Parked,
+    Effects,
     Types,
     Schedules,
     Queues,
@@ -36,10 +37,11 @@ pub(crate) enum Chapter {
 }
 
 impl Chapter {
-    const ALL: [(Self, &'static str, &'static str, Role); 8] = [
+    const ALL: [(Self, &'static str, &'static str, Role); 9] = [
         (Self::Overview, "Overview", "/", Role::Read),
         (Self::Tasks, "Tasks", "/tasks", Role::Read),
         (Self::Parked, "Parked", "/parked", Role::Read),
+        (Self::Effects, "Open effects", "/effects", Role::Read),
         (Self::Types, "Types", "/types", Role::Read),
         (Self::Schedules, "Schedules", "/schedules", Role::Read),
         (Self::Queues, "Queues", "/queues", Role::Admin),

@@ -11,8 +11,8 @@ use crate::pages::search::Views;
 use crate::pages::types::Types;
 use crate::pages::workers::Machines;
 use crate::pages::{
-    bulk, declared, get, limits, overview, parked, queues, schedules, search, submit, task, tasks,
-    types, worker, workers,
+    bulk, declared, effects, get, limits, overview, parked, queues, schedules, search, submit,
+    task, tasks, types, worker, workers,
 };
 use crate::{assets, live, sign_in};
 use actix_web::web::{self, ServiceConfig, post, resource};
@@ -45,6 +45,7 @@ pub(crate) fn configure(config: &mut ServiceConfig, operations: &[Declared]) {
         .service(resource("/tasks/{id}/result/{place:.+}").route(get().to(task::file)))
         .service(resource("/submit").route(get().to(submit::types)))
         .service(resource("/parked").route(get().to(parked::get)))
+        .service(resource("/effects").route(get().to(effects::get)))
         .service(resource("/bulk/{id}").route(get().to(bulk::get)))
         .service(resource("/types").route(get().to(types::list)))
         .service(resource("/types/{name}").route(get().to(types::get)))

@@ -53,6 +53,7 @@ impl LineRow {
             status: parse("status", &self.status)?,
             rev: Rev(self.rev),
             failure: read_some_json("failure", self.failure.as_deref())?,
+            residue: self.residue,
             labels: read_labels(self.labels.as_deref())?,
             created_at: self.created_at.0,
             updated_at: self.updated_at.0,

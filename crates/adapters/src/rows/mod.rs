@@ -138,6 +138,7 @@ rows! {
         status: String,
         rev: i64,
         failure: Option<String>,
+        residue: bool,
         labels: Option<String>,
         created_at: Time,
         updated_at: Time,

@@ -224,12 +224,14 @@ async fn a_note_has_4000_characters_and_an_actor_100_on_every_route() {
 }
 
 /// Every list, and whether it has pages.
-const LISTS: [(&str, bool); 11] = [
+const LISTS: [(&str, bool); 13] = [
     ("/api/tasks", true),
     ("/api/dead-letters", true),
     ("/api/schedules", true),
     ("/api/tasks/ID/children", true),
     ("/api/dead-letters/groups", false),
+    ("/api/open-effects", true),
+    ("/api/open-effects/sums", false),
     ("/api/bulk-operations", false),
     ("/api/tasks/ID/webhooks", false),
     ("/api/task-types", false),

@@ -3,6 +3,7 @@
 use crate::site::{Site, eventually};
 use counterstep_contracts::bulk::{BulkPreview, BulkStatus, BulkView, DeadLetterGroups};
 use counterstep_contracts::http::{AuditTrail, Page, TaskView};
+use counterstep_contracts::open_effects::{OpenEffectKind, OpenEffectSums, OpenEffects};
 use counterstep_contracts::{TaskId, TaskStatus};
 
 const OPERATIONS: &str = "/api/bulk-operations";
@@ -219,4 +220,59 @@ async fn what_is_no_operation_is_refused_with_the_field() {
     site.get("/api/dead-letters/groups?status=failed")
         .await
         .problem(422, "invalid-request");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_parked_tasks_have_done_is_listed_by_kind_and_on_a_page() {
+    let (site, parked) = with_dead_letters(2).await;
+    let stuck = site.submit("/api/tasks/cannot-undo").await;
+    site.until(stuck, TaskStatus::CompensationFailed).await;
+    let sums: OpenEffectSums = site.get("/api/open-effects/sums").await.json(200);
+    assert_eq!((sums.tasks, sums.unknown, sums.complete), (3, 0, true));
+    let of = |kind| {
+        let rows = sums.sums.iter().filter(|it| it.kind == kind);
+        rows.map(|it| (&*it.step, it.effects)).collect::<Vec<_>>()
+    };
+    assert_eq!(of(OpenEffectKind::Parked), [("reserve", 2)]);
+    assert_eq!(of(OpenEffectKind::UndoFailed), [("reserve", 1)]);
+
+    let path = "/api/open-effects?kind=undo_failed";
+    let found: Page<OpenEffects> = site.get(path).await.json(200);
+    let tasks: Vec<_> = found.items.iter().map(|it| it.task_id).collect();
+    assert_eq!((tasks, found.next_cursor), (vec![stuck], None));
+    assert!(
+        found.items[0].effects[0]
+            .reason
+            .starts_with("its undo gave up: ")
+    );
+
+    let first: Page<OpenEffects> = site
+        .get("/api/open-effects?kind=parked&limit=1")
+        .await
+        .json(200);
+    assert_eq!(first.items[0].task_id, parked[1]);
+    let cursor = first.next_cursor.expect("there is more");
+    let path = format!("/api/open-effects?kind=parked&limit=1&cursor={cursor}");
+    let second: Page<OpenEffects> = site.get(&path).await.json(200);
+    assert_eq!(second.items[0].task_id, parked[0]);
+    // Another list, or the same with other kinds, does not take its cursor.
+    let path = format!("/api/open-effects?limit=1&cursor={cursor}");
+    site.get(&path).await.problem(400, "malformed-parameter");
+    let refused = site.get("/api/open-effects?kind=lost").await;
+    assert_eq!(refused.problem(422, "invalid-request")["pointer"], "kind");
+}
+
+#[cfg(feature = "ui")]
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_open_effects_leads_to_the_tasks_of_a_kind() {
+    let (site, parked) = with_dead_letters(2).await;
+    let stuck = site.submit("/api/tasks/cannot-undo").await;
+    site.until(stuck, TaskStatus::CompensationFailed).await;
+    let page = site.get("/ui/effects?kind=undo_failed").await;
+    page.assert_status(200);
+    let page = String::from_utf8_lossy(&page.body);
+    let leads_to = |task: TaskId| page.contains(&format!("/ui/tasks/{task}"));
+    assert!(leads_to(stuck) && page.contains("All kinds"), "{page}");
+    // Nor is it the one that its row names: that is the newest.
+    assert!(!leads_to(parked[0]), "{page}");
 }

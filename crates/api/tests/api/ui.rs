@@ -207,6 +207,7 @@ async fn pages_load_nothing_from_elsewhere_and_run_nothing_that_stands_in_them()
         "/ui",
         "/ui/tasks",
         "/ui/parked",
+        "/ui/effects",
         "/ui/types",
         "/ui/schedules",
         "/ui/queues",

@@ -13,6 +13,7 @@ pub(crate) mod examples;
 pub mod gates;
 pub mod keys;
 pub mod limits;
+pub mod open_effects;
 pub mod poison;
 pub mod query;
 pub mod queues;
@@ -305,6 +306,8 @@ macro_rules! operations {
             $crate::operation::task_lists::GetLog,
             $crate::operation::dead_letters::ListDeadLetters,
             $crate::operation::dead_letters::GroupDeadLetters,
+            $crate::operation::open_effects::ListOpenEffects,
+            $crate::operation::open_effects::SumOpenEffects,
             $crate::operation::bulk::ListBulkOperations,
             $crate::operation::bulk::StartBulkOperation,
             $crate::operation::bulk::GetBulkOperation,

@@ -17,7 +17,7 @@ pub(super) fn page(group: &str, name: Option<&str>) -> String {
         ("workers", Some(id)) if is_process(id) => format!("/workers/{id}"),
         ("views", _) => "/tasks".to_owned(),
         ("dead-letters", _) => "/parked".to_owned(),
-        ("tasks" | "queues" | "limits" | "schedules" | "types" | "workers", _) => {
+        ("tasks" | "effects" | "queues" | "limits" | "schedules" | "types" | "workers", _) => {
             format!("/{group}")
         }
         // What has no page of its own is on the overview.

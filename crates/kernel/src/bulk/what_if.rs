@@ -3,13 +3,14 @@
 //! alone (`operator::undo_plan`). Reads, and changes nothing.
 
 use crate::engine::Engine;
+use crate::operator::amounts::{DeclaredAmounts, listed};
 use crate::operator::undo_plan;
 use crate::ports::StoreError;
 use crate::record::TaskRecord;
 use crate::task::TaskType;
-use counterstep_contracts::bulk::{Amount, BulkAction, BulkUndo, GoesOn, UndoneStep, UnusualTask};
+use counterstep_contracts::bulk::{BulkAction, BulkUndo, GoesOn, UndoneStep, UnusualTask};
 use counterstep_contracts::{StepNo, StepStatus, TaskId, TaskStatus};
-use counterstep_steps::task::{AmountFields, AmountSums};
+use counterstep_steps::task::AmountSums;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of tasks that are read, and how many of them at a time.
@@ -85,26 +86,14 @@ struct Found {
     /// By type and number, in which order steps are shown.
     undone: BTreeMap<(String, StepNo), (UndoneStep, AmountSums)>,
     goes_on: BTreeMap<(String, StepNo), GoesOn>,
-    /// Declared amounts of a type's request, and of each step's output.
-    fields: BTreeMap<(String, u32), (AmountFields, Vec<AmountFields>)>,
+    declared: DeclaredAmounts,
 }
 
 impl Found {
     fn add(&mut self, action: BulkAction, task_type: &TaskType, record: &TaskRecord) {
         let (name, task) = (&record.task.task_type, record.task.id);
-        let version = task_type.decl.version;
-        let (request, outputs) = self
-            .fields
-            .entry((name.clone(), version))
-            .or_insert_with(|| {
-                let outputs = task_type.steps.iter();
-                let outputs = outputs.map(|code| AmountFields::of(code.output_schema));
-                (
-                    AmountFields::of(task_type.request_schema),
-                    outputs.collect(),
-                )
-            });
-        request.add(&record.task.request, &mut self.amounts);
+        self.declared
+            .add_request(task_type, record, &mut self.amounts);
         let mut parts = Parts::new();
         if action == BulkAction::Redrive && record.task.status == TaskStatus::DeadLettered {
             for row in goes_on_from(record) {
@@ -154,11 +143,8 @@ impl Found {
                 all.in_doubt += u64::from(step.in_doubt);
                 all.gave_up += u64::from(step.gave_up);
                 let at = record.steps.iter().position(|row| row.no == step.no);
-                let output = at.and_then(|at| Some((record.steps[at].output.as_ref()?, at)));
-                if let Some((fields, output)) =
-                    output.and_then(|(it, at)| Some((outputs.get(at)?, it)))
-                {
-                    fields.add(output, amounts);
+                if let Some(at) = at {
+                    self.declared.add_output(task_type, record, at, amounts);
                 }
                 parts.insert(Part {
                     step: step.step,
@@ -179,7 +165,7 @@ impl Found {
             fitting.count() as u64
         };
         let undone = self.undone.into_values().map(|(row, sums)| UndoneStep {
-            amounts: amounts(&sums),
+            amounts: listed(&sums),
             ..row
         });
         BulkUndo {
@@ -187,20 +173,12 @@ impl Found {
             unknown: self.unknown,
             in_doubt: with(Kind::is_in_doubt),
             gave_up: with(|kind| kind == Kind::UndoneAgain),
-            amounts: amounts(&self.amounts),
+            amounts: listed(&self.amounts),
             unusual: unusual(&self.plans),
             steps: undone.collect(),
             goes_on: self.goes_on.into_values().collect(),
         }
     }
-}
-
-fn amounts(sums: &AmountSums) -> Vec<Amount> {
-    let all = sums.iter().map(|(currency, sum)| Amount {
-        currency: currency.to_owned(),
-        sum,
-    });
-    all.collect()
 }
 
 /// The places of the steps from which a dead letter goes on: those that gave up or are in doubt, or else the first that has not run.

@@ -322,6 +322,7 @@ mod tests {
             status: TaskStatus::CompensationFailed,
             rev: counterstep_contracts::Rev(1),
             failure,
+            residue: false,
             labels: counterstep_contracts::Labels::default(),
             created_at: DbTime(0),
             updated_at: DbTime(0),

@@ -2,8 +2,10 @@
 //! change of the task like any other; the two views are worked out from the rows and
 //! change nothing.
 
+pub(crate) mod amounts;
 mod deploy;
 mod moves;
+mod open_effects;
 mod set_recoveries;
 mod settle;
 mod undo_plan;
@@ -11,6 +13,9 @@ mod why;
 
 pub use deploy::check_deploy;
 pub use moves::{Taken, taken};
+pub use open_effects::{
+    STATES as OPEN_EFFECT_STATES, list_open_effects, open_effects, sum_open_effects,
+};
 pub use set_recoveries::{Recount, recount, set_recoveries};
 pub use settle::{OfBulk, OperatorError, Resolution, Retrial, go_on, resolve, retry, settle};
 pub use undo_plan::undo_plan;

@@ -333,6 +333,8 @@ pub struct TaskLine {
     pub rev: Rev,
     /// Why it did not complete.
     pub failure: Option<Failure>,
+    /// Ended with effects that were not undone.
+    pub residue: bool,
     /// Its labels.
     pub labels: Labels,
     /// When it was submitted.

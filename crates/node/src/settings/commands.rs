@@ -63,6 +63,7 @@ pub const COMMANDS: &[(&str, u32)] = &[
     ("tasks", REMOTE),
     ("views", REMOTE),
     ("dead-letters", REMOTE),
+    ("effects", REMOTE),
     ("bulk", REMOTE),
     ("alerts", REMOTE),
     ("types", REMOTE),

@@ -58,6 +58,12 @@ impl AmountFields {
         found
     }
 
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     fn look(&mut self, schema: &Value, known: &Map<String, Value>, path: &[Segment], depth: usize) {
         if depth >= DEEPEST {
             return;
@@ -153,6 +159,13 @@ fn below<'a>(value: &'a Value, segment: &Segment) -> Vec<&'a Value> {
 pub struct AmountSums(BTreeMap<String, (i128, u8)>);
 
 impl AmountSums {
+    /// Adds sums to these.
+    pub fn extend(&mut self, more: &Self) {
+        for (currency, (sum, minor)) in &more.0 {
+            self.add(currency, *sum, *minor);
+        }
+    }
+
     fn add(&mut self, currency: &str, amount: i128, minor: u8) {
         let is_new = !self.0.contains_key(currency);
         if !is_currency(currency) || (is_new && self.0.len() >= MOST_CURRENCIES) {

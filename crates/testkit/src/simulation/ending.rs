@@ -5,9 +5,11 @@ use super::ledger::{Booking, Ledger};
 use super::process::{Processes, Shared};
 use super::world::World;
 use crate::invariants::broken_of_all;
+use counterstep_contracts::open_effects::{OpenEffect, OpenEffectKind};
 use counterstep_contracts::{TaskId, TaskStatus};
 use counterstep_kernel::Engine;
 use counterstep_kernel::admission::limits::limits;
+use counterstep_kernel::operator;
 use counterstep_kernel::ports::{DocumentKind, DocumentQuery};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_reconciler::audit::{Damage, Finding, Scope};
@@ -291,6 +293,47 @@ impl Ended {
                 return Err(format!(
                     "16: task {task} is {status}, and in `{name}` is of it {bookings:?}"
                 ));
+            }
+        }
+        self.what_stands_is_listed(ledger)
+    }
+
+    /// Of tasks that have not completed, what stands at a service that keeps its keys is among their open effects; and of those
+    /// that are not in doubt, and whose undo did not fail, each stands. A step without a key there is left out.
+    ///
+    /// # Errors
+    /// The task of which it is not so.
+    pub fn what_stands_is_listed(&self, ledger: &Ledger) -> Result<(), String> {
+        let at_rest = self.records.iter().filter(|it| it.task.status.is_at_rest());
+        for record in at_rest.filter(|it| it.task.status != TaskStatus::Completed) {
+            let (task, bookings) = (record.task.id, ledger.of(record.task.id));
+            let Some(task_type) = self.registry.of(&*record.task) else {
+                continue;
+            };
+            let listed = operator::open_effects(&task_type, record);
+            let of_step = |it: &OpenEffect| bookings.get(&it.step);
+            let stand = bookings.iter().filter(|(_, it)| **it == Booking::Done);
+            for (step, _) in stand {
+                if !listed.iter().any(|it| it.step == *step) {
+                    return Err(format!(
+                        "16: task {task} is {}, `{step}` of it stands, and its open effects are {listed:?}",
+                        record.task.status
+                    ));
+                }
+            }
+            let is_sure = |it: &&OpenEffect| {
+                !matches!(
+                    it.kind,
+                    OpenEffectKind::InDoubt | OpenEffectKind::UndoFailed
+                )
+            };
+            for effect in listed.iter().filter(is_sure) {
+                if of_step(effect).is_some_and(|it| *it != Booking::Done) {
+                    return Err(format!(
+                        "16: task {task} is {}, {effect:?} is listed, and of it is {bookings:?}",
+                        record.task.status
+                    ));
+                }
             }
         }
         Ok(())

@@ -52,6 +52,8 @@ struct Inner {
     begun: BTreeSet<Begun>,
     /// The highest number of permits that a limit has had.
     limits: BTreeMap<String, u32>,
+    /// When a change of a task was answered last.
+    answered: BTreeMap<TaskId, Duration>,
 }
 
 impl Inner {
@@ -73,6 +75,13 @@ impl Executions {
         let mut inner = self.0.lock();
         let limit = inner.limits.entry(name.to_owned()).or_default();
         *limit = most.max(*limit);
+    }
+
+    /// A change of these tasks was answered, or its caller knows that it never will be. Until then a turn polls none of its code, which
+    /// has no threads of its own here.
+    pub(super) fn answered(&self, tasks: impl Iterator<Item = TaskId>, now: Duration) {
+        let mut inner = self.0.lock();
+        inner.answered.extend(tasks.map(|task| (task, now)));
     }
 
     /// How many go on under a limit.
@@ -181,14 +190,18 @@ impl Executions {
 impl Drop for Executing {
     fn drop(&mut self) {
         let world = &self.world;
-        let Some(ended) = world.executions.0.lock().running.remove(&self.number) else {
+        let mut inner = world.executions.0.lock();
+        let Some(ended) = inner.running.remove(&self.number) else {
             return;
         };
+        let answered = inner.answered.get(&ended.task).copied().unwrap_or_default();
+        drop(inner);
         let Some(cancelled) = world.watch.cancelled_at(ended.task) else {
             return;
         };
         let now = world.now();
         let since = cancelled.max(ended.began).max(ended.link.runs_since());
+        let since = since.max(answered);
         // A heartbeat in each third of the lease, which is over where none gets through.
         let heard = world.options.lease * 2 + GRACE * 2;
         let is_late = ended.began < cancelled && now.saturating_sub(since) > heard;

@@ -11,7 +11,9 @@ use super::process::{Kind, Process, Processes, Shared};
 use super::world::{Options, World};
 use super::{Outcome, Setup};
 use crate::many_tasks::with_states;
-use counterstep_contracts::{TaskId, TaskStatus};
+use counterstep_contracts::bulk::BulkStatus;
+use counterstep_contracts::{TaskId, TaskStatus, Tenant};
+use counterstep_kernel::bulk;
 use counterstep_steps::Registry;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -355,7 +357,7 @@ async fn rests(world: &Arc<World>, processes: &Processes) -> bool {
             .iter()
             .filter(|(_, task)| !task.status.is_at_rest())
             .collect();
-        if going.is_empty() && !world.works_on() {
+        if going.is_empty() && !world.works_on() && is_decided(world).await {
             return true;
         }
         if world.now() > until {
@@ -371,6 +373,15 @@ async fn rests(world: &Arc<World>, processes: &Processes) -> bool {
         }
         sleep(Duration::from_millis(500)).await;
     }
+}
+
+/// Whether no decision on many tasks is under way. One whose process has lost its answer goes on once its claim has ended, and what is
+/// at rest until then goes on with it.
+async fn is_decided(world: &World) -> bool {
+    let tenant = Tenant::default();
+    let all = bulk::list(&world.store, &tenant).await.unwrap_or_default();
+    let mut all = all.iter();
+    all.all(|it| matches!(it.status, BulkStatus::Done | BulkStatus::Stopped))
 }
 
 /// Longer than two passes of the reconciler, a lease, and a redelivery.

@@ -256,6 +256,8 @@ impl Around for StoreLink {
                 Err(unknown().into())
             }
         };
+        let tasks = changes.iter().map(|change| change.task_id);
+        world.executions.answered(tasks, world.now());
         if link.is_closed() {
             std::future::pending().await
         }

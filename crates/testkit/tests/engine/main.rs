@@ -40,6 +40,7 @@ mod lost;
 mod manual;
 mod moves;
 mod observed;
+mod open_effects;
 mod operator;
 mod other_processes;
 mod overrides;

@@ -36,7 +36,8 @@ fn all(made: &mut Setup) {
         .service("bank", move |request| Ok(answer(&answers, request)))
         .finally(move |ended| {
             let mut records = ended.records.iter();
-            records.try_for_each(|record| account(record, &checked))
+            records.try_for_each(|record| account(record, &checked))?;
+            ended.what_stands_is_listed(&checked)
         });
 }
 

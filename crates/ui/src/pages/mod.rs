@@ -3,6 +3,7 @@
 pub(crate) mod bulk;
 mod confirm;
 pub(crate) mod declared;
+pub(crate) mod effects;
 pub(crate) mod limits;
 pub(crate) mod overview;
 pub(crate) mod parked;

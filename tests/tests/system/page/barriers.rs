@@ -122,6 +122,7 @@ async fn pages(shop: &Shop) -> Vec<(&'static str, String)> {
         ("schedules", "/ui/schedules".to_owned()),
         ("queues", "/ui/queues".to_owned()),
         ("limits", "/ui/limits".to_owned()),
+        ("effects", "/ui/effects".to_owned()),
         ("workers", "/ui/workers".to_owned()),
         ("worker", shop.worker_page().await),
         // Last: its charts have something to show by then.

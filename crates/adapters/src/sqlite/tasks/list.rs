@@ -58,6 +58,7 @@ pub(in super::super) fn list(
                     tasks::status,
                     tasks::rev,
                     tasks::failure,
+                    tasks::residue,
                     tasks::labels,
                     tasks::created_at,
                     tasks::updated_at,
@@ -141,7 +142,7 @@ pub(in super::super) fn lines(
     tasks: &[TaskId],
 ) -> Result<Vec<TaskLine>, Fault> {
     let rows: Vec<LineRow> = diesel::sql_query(
-        "SELECT t.id, t.task_type, t.version, t.status, t.rev, t.failure, t.labels, t.created_at, t.updated_at
+        "SELECT t.id, t.task_type, t.version, t.status, t.rev, t.failure, t.residue, t.labels, t.created_at, t.updated_at
          FROM json_each(?) j CROSS JOIN tasks t ON t.id = j.value",
     )
     .bind::<Text, _>(serde_json::json!(tasks).to_string())

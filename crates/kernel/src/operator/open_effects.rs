@@ -1,0 +1,354 @@
+//! Open effects: what steps of tasks at rest have done outside, and nothing has taken back. Worked out from the declaration and the
+//! rows of each task when it is asked for; a task without any costs nothing. Must not change a task.
+
+use super::amounts::{DeclaredAmounts, listed};
+use super::undo_plan;
+use crate::dead_letters::Selection;
+use crate::engine::Engine;
+use crate::ports::{StoreError, TaskLine};
+use crate::record::{StepRow, TaskRecord};
+use crate::task::TaskType;
+use crate::times::rfc3339;
+use counterstep_contracts::open_effects::{
+    OpenEffect, OpenEffectKind, OpenEffectSum, OpenEffectSums, OpenEffects,
+};
+use counterstep_contracts::operator::NotUndoneKind;
+use counterstep_contracts::{
+    SettledAs, StepDecl, StepNo, StepStatus, TaskId, TaskStatus, UndoDecl,
+};
+use counterstep_steps::task::AmountSums;
+use std::collections::BTreeMap;
+
+/// The states in which a task may have open effects.
+pub const STATES: [TaskStatus; 5] = [
+    TaskStatus::DeadLettered,
+    TaskStatus::CompensationFailed,
+    TaskStatus::Failed,
+    TaskStatus::Cancelled,
+    TaskStatus::Resolved,
+];
+
+/// Maximum number of tasks that one walk looks at: of parked ones, of which few may be many, and of others, most of which have none.
+const MOST_PARKED: u64 = 10_000;
+const MOST_LINES: u64 = 2_000;
+
+/// Maximum number of tasks whose rows one walk reads.
+const MOST_RECORDS: usize = 1_000;
+
+/// Tasks whose rows are read at a time.
+const AT_ONCE: usize = 100;
+
+/// What steps of a task have done outside and nothing has taken back, the last step first. None of a task that may still go on by
+/// itself, and of one that has completed or was settled as done or as undone. What the engine stores and deletes itself is none, and
+/// what tasks below it have done is theirs.
+#[must_use]
+pub fn open_effects(task_type: &TaskType, record: &TaskRecord) -> Vec<OpenEffect> {
+    let settled = record.task.settled.as_ref().map(|it| it.settled);
+    let is_done = matches!(settled, Some(SettledAs::Done | SettledAs::Undone));
+    if !STATES.contains(&record.task.status) || is_done {
+        return Vec::new();
+    }
+    let plan = undo_plan(task_type, record);
+    let at = |no: StepNo| record.steps.iter().position(|row| row.no == no);
+    let undone = plan.stages.iter().flat_map(|stage| &stage.steps);
+    let undone = undone.filter_map(|step| {
+        let kind = match step.gave_up {
+            true => OpenEffectKind::UndoFailed,
+            false => OpenEffectKind::Parked,
+        };
+        Some((at(step.no)?, kind, String::new()))
+    });
+    let stays = plan.not_undone.into_iter().filter_map(|step| {
+        let kind = match step.kind {
+            NotUndoneKind::Waived => OpenEffectKind::Waived,
+            NotUndoneKind::Ended => OpenEffectKind::Left,
+            // It was left as it is, or another one of this task was.
+            NotUndoneKind::Settled if record.task.residue => OpenEffectKind::InDoubt,
+            NotUndoneKind::Pure
+            | NotUndoneKind::Undone
+            | NotUndoneKind::Settled
+            | NotUndoneKind::Kept => return None,
+        };
+        let at = record.steps.iter().position(|row| row.name == step.step)?;
+        Some((at, kind, step.reason))
+    });
+    let mut found: Vec<_> = undone.chain(stays).collect();
+    found.sort_by_key(|(at, ..)| std::cmp::Reverse(record.steps[*at].started_seq));
+    let effects = found.into_iter().filter_map(|(at, kind, reason)| {
+        let decl = task_type.decl.steps.get(at)?;
+        let is_own = matches!(
+            decl.undo,
+            UndoDecl::Function { .. } | UndoDecl::Waived { .. }
+        );
+        is_own.then(|| effect(&record.steps[at], kind, reason))
+    });
+    effects.collect()
+}
+
+fn effect(row: &StepRow, kind: OpenEffectKind, reason: String) -> OpenEffect {
+    // Of a step that did not complete nobody knows what it did.
+    let is_sure = row.status == StepStatus::Completed;
+    let kind = match kind {
+        OpenEffectKind::UndoFailed => kind,
+        _ if is_sure => kind,
+        _ => OpenEffectKind::InDoubt,
+    };
+    let failed = row.error.as_ref();
+    let said = || failed.map(|it| it.message.clone()).unwrap_or_default();
+    let reason = match kind {
+        OpenEffectKind::UndoFailed => format!("its undo gave up: {}", said()),
+        OpenEffectKind::Parked => "its task is parked".to_owned(),
+        OpenEffectKind::InDoubt if row.status == StepStatus::Failed => {
+            format!(
+                "its last attempt failed, and may have done something: {}",
+                said()
+            )
+        }
+        OpenEffectKind::InDoubt if row.status != StepStatus::Resolved => {
+            "its last attempt did not tell how it ended".to_owned()
+        }
+        OpenEffectKind::InDoubt | OpenEffectKind::Left | OpenEffectKind::Waived => reason,
+    };
+    let origin = failed.and_then(|it| it.origin.as_ref());
+    OpenEffect {
+        no: row.no,
+        step: row.name.clone(),
+        kind,
+        reason,
+        service: origin.and_then(|it| it.service.clone()),
+        amounts: Vec::new(),
+    }
+}
+
+/// A walk over the tasks of a selection, the newest first.
+struct Walk<'a> {
+    engine: &'a Engine,
+    selection: &'a Selection,
+    declared: DeclaredAmounts,
+    /// Tasks of types that this program does not know.
+    unknown: u64,
+}
+
+/// A task on the way.
+struct Found {
+    line: TaskLine,
+    effects: Vec<(OpenEffect, AmountSums)>,
+}
+
+impl Walk<'_> {
+    /// Gives the tasks with open effects behind `before`, until it is told to stop (`false`) or has looked at as many as it may.
+    /// Returns the task behind which it goes on; `None`: it has looked at all.
+    async fn each(
+        &mut self,
+        mut before: Option<TaskId>,
+        mut found: impl FnMut(Found) -> bool,
+    ) -> Result<Option<TaskId>, StoreError> {
+        let (mut lines, mut records) = (0, 0);
+        let most_lines = match self.selection.statuses.iter().all(|it| it.is_parked()) {
+            true => MOST_PARKED,
+            false => MOST_LINES,
+        };
+        loop {
+            let page = self
+                .selection
+                .page(&self.engine.ports.store, before)
+                .await?;
+            lines += page.looked_at;
+            let candidates: Vec<_> = page.lines.into_iter().filter(|it| self.may(it)).collect();
+            for some in candidates.chunks(AT_ONCE) {
+                for one in self.read(some).await? {
+                    let task = one.line.task;
+                    if !found(one) {
+                        return Ok(Some(task));
+                    }
+                }
+                records += some.len();
+                if let Some(last) = some.last().filter(|_| records >= MOST_RECORDS) {
+                    return Ok(Some(last.task));
+                }
+            }
+            before = page.next;
+            if before.is_none() || lines >= most_lines {
+                return Ok(before);
+            }
+        }
+    }
+
+    /// Whether a task may have open effects, as far as its line tells: one that has ended without residue has those that its
+    /// declaration waives, and most have none.
+    fn may(&mut self, line: &TaskLine) -> bool {
+        if line.residue || line.status.is_parked() {
+            return true;
+        }
+        let Some(known) = self.engine.registry.get(&line.task_type, line.version) else {
+            self.unknown += 1;
+            return false;
+        };
+        let is_waived = |step: &StepDecl| matches!(step.undo, UndoDecl::Waived { .. });
+        known.decl.steps.iter().any(is_waived)
+    }
+
+    async fn read(&mut self, lines: &[TaskLine]) -> Result<Vec<Found>, StoreError> {
+        let tasks: Vec<_> = lines.iter().map(|line| line.task).collect();
+        let records = self.engine.ports.store.records(&tasks).await?;
+        let mut records: BTreeMap<_, _> = records.into_iter().collect();
+        let mut all = Vec::new();
+        for line in lines {
+            let record = records.remove(&line.task).and_then(Result::ok);
+            let known = record.and_then(|it| Some((self.engine.registry.of(&*it.task)?, it)));
+            let Some((task_type, record)) = known else {
+                self.unknown += 1;
+                continue;
+            };
+            let effects = open_effects(&task_type, &record);
+            if effects.is_empty() {
+                continue;
+            }
+            let of = |effect: OpenEffect| {
+                let mut sums = AmountSums::default();
+                let at = record.steps.iter().position(|row| row.no == effect.no);
+                if let Some(at) = at {
+                    self.declared.add_output(&task_type, &record, at, &mut sums);
+                }
+                (effect, sums)
+            };
+            let effects = effects.into_iter().map(of).collect();
+            let line = line.clone();
+            all.push(Found { line, effects });
+        }
+        Ok(all)
+    }
+}
+
+fn walk<'a>(engine: &'a Engine, selection: &'a Selection) -> Walk<'a> {
+    Walk {
+        engine,
+        selection,
+        declared: DeclaredAmounts::default(),
+        unknown: 0,
+    }
+}
+
+/// Whether an effect is asked for; no kinds: all are.
+fn is_asked(kinds: &[OpenEffectKind], effect: &OpenEffect) -> bool {
+    kinds.is_empty() || kinds.contains(&effect.kind)
+}
+
+/// Those of these states in which a task may have effects of these kinds.
+fn states_of(kinds: &[OpenEffectKind], states: &[TaskStatus]) -> Vec<TaskStatus> {
+    let all = |fit: fn(&OpenEffectKind) -> bool| !kinds.is_empty() && kinds.iter().all(fit);
+    let parked_alone = all(|it| matches!(it, OpenEffectKind::Parked | OpenEffectKind::UndoFailed));
+    let ended_alone = all(|it| *it == OpenEffectKind::Left);
+    let fits = |status: &&TaskStatus| match status.is_parked() {
+        true => !ended_alone,
+        false => !parked_alone,
+    };
+    states.iter().filter(fits).copied().collect()
+}
+
+/// The tasks of a selection with open effects of these kinds, the newest first: `most` of them, and the task behind which the next
+/// page begins. A page may have fewer, or none, before the last.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn list_open_effects(
+    engine: &Engine,
+    selection: &Selection,
+    kinds: &[OpenEffectKind],
+    before: Option<TaskId>,
+    most: usize,
+) -> Result<(Vec<OpenEffects>, Option<TaskId>), StoreError> {
+    let mut all = Vec::new();
+    let selection = &Selection {
+        statuses: states_of(kinds, &selection.statuses),
+        ..selection.clone()
+    };
+    let add = |Found { line, effects }: Found| {
+        let effects = effects.into_iter().filter(|(it, _)| is_asked(kinds, it));
+        let effects: Vec<_> = effects
+            .map(|(effect, sums)| OpenEffect {
+                amounts: listed(&sums),
+                ..effect
+            })
+            .collect();
+        if !effects.is_empty() {
+            all.push(OpenEffects {
+                task_id: line.task,
+                task_type: line.task_type,
+                status: line.status,
+                since: rfc3339(line.updated_at),
+                effects,
+            });
+        }
+        all.len() < most
+    };
+    let next = walk(engine, selection).each(before, add).await?;
+    Ok((all, next))
+}
+
+/// Open effects of the tasks of a selection, counted and summed by type, step, kind and service.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn sum_open_effects(
+    engine: &Engine,
+    selection: &Selection,
+) -> Result<OpenEffectSums, StoreError> {
+    let mut sums: BTreeMap<_, (OpenEffectSum, AmountSums)> = BTreeMap::new();
+    let (mut tasks, mut unknown, mut complete) = (0, 0, true);
+    let mut add = |Found { line, effects }: Found| {
+        tasks += 1;
+        for (effect, amounts) in effects {
+            let since = rfc3339(line.updated_at);
+            let key = (
+                effect.kind,
+                line.task_type.clone(),
+                effect.no,
+                effect.service.clone(),
+            );
+            let (sum, of_all) = sums.entry(key).or_insert_with(|| {
+                let sum = OpenEffectSum {
+                    task_type: line.task_type.clone(),
+                    step: effect.step,
+                    kind: effect.kind,
+                    service: effect.service,
+                    effects: 0,
+                    oldest: since.clone(),
+                    amounts: Vec::new(),
+                    example: line.task,
+                };
+                (sum, AmountSums::default())
+            });
+            sum.effects += 1;
+            if since < sum.oldest {
+                sum.oldest = since;
+            }
+            of_all.extend(&amounts);
+        }
+        true
+    };
+    // However many have ended since, those that people can still decide about are counted.
+    let (parked, ended): (Vec<_>, Vec<_>) =
+        (selection.statuses.iter()).partition(|it| it.is_parked());
+    for statuses in [parked, ended] {
+        let of_states = Selection {
+            statuses,
+            ..selection.clone()
+        };
+        let mut walk = walk(engine, &of_states);
+        complete &= walk.each(None, &mut add).await?.is_none();
+        unknown += walk.unknown;
+    }
+    let of = |(sum, amounts): (OpenEffectSum, AmountSums)| OpenEffectSum {
+        amounts: listed(&amounts),
+        ..sum
+    };
+    let mut sums: Vec<_> = sums.into_values().map(of).collect();
+    sums.sort_by_key(|it| (it.kind, std::cmp::Reverse(it.effects)));
+    Ok(OpenEffectSums {
+        sums,
+        tasks,
+        unknown,
+        complete,
+    })
+}
