@@ -193,7 +193,8 @@ class Effects:
     def sums(self, *, type: str = NOT_GIVEN) -> types.OpenEffectSums:
         """Count open effects by type, step, kind and service, with the sums of their amounts.
 
-        Of at most 1,000 tasks whose rows have to be read: the newest. Needs the role `read`.
+        Of parked tasks and of those that have ended: the newest 1,000 of either whose rows have to be read. Needs the
+        role `read`.
         """
         return cast("types.OpenEffectSums", self._calls.json("GET", "/api/open-effects/sums", (), query={"type": type}))
 

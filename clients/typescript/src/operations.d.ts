@@ -2768,8 +2768,8 @@ export interface EffectsCalls {
     options?: CallOptions,
   ): AsyncGenerator<OpenEffects, void, undefined>;
   /**
-   * Count open effects by type, step, kind and service, with the sums of their amounts. Of at most 1,000 tasks
-   * whose rows have to be read: the newest. Needs the role `read`.
+   * Count open effects by type, step, kind and service, with the sums of their amounts. Of parked tasks and of
+   * those that have ended: the newest 1,000 of either whose rows have to be read. Needs the role `read`.
    */
   sums(query?: { type?: string }, options?: CallOptions): Promise<OpenEffectSums>;
 }
