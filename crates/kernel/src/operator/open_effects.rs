@@ -86,7 +86,7 @@ pub fn open_effects(task_type: &TaskType, record: &TaskRecord) -> Vec<OpenEffect
 }
 
 fn effect(row: &StepRow, kind: OpenEffectKind, reason: String) -> OpenEffect {
-    // Of a step that did not complete nobody knows what it did.
+    // Of a step that did not complete it is not known what it did.
     let is_sure = row.status == StepStatus::Completed;
     let kind = match kind {
         OpenEffectKind::UndoFailed => kind,

@@ -179,7 +179,7 @@ async fn what_is_not_taken_back_is_listed_with_why_and_how_much_it_is() {
     assert_eq!(of_task(&site, failed).await, open(&[("mail", Waived, "")]));
     let of_stuck = [("mail", Waived, ""), ("pay", UndoFailed, EUR)];
     assert_eq!(of_task(&site, stuck).await, open(&of_stuck));
-    // Of the step that failed nobody knows.
+    // What the step did that failed is not known.
     let doubt = ("deliver", InDoubt, "");
     let of_waits = [doubt, ("mail", Waived, ""), ("pay", OfParked, EUR)];
     assert_eq!(of_task(&site, waits).await, open(&of_waits));
