@@ -12,13 +12,13 @@ text_enum!(
     OpenEffectKind {
         /// It may be there or not: the last attempt of its step did not tell.
         InDoubt = "in_doubt",
-        /// Its undo gave up: it is there, unless an attempt of the undo did more than it told.
+        /// Its step has done it and its undo gave up: it is there, unless an attempt of the undo did more than it told.
         UndoFailed = "undo_failed",
         /// Its task is parked: it is there until a person decides.
         Parked = "parked",
-        /// Its task has ended and it is there on purpose: by `on_exhausted = "fail"`, or because a person left it.
+        /// Its task has ended and it is there on purpose: by `on_exhausted = "fail"`, or because a person settled the task so.
         Left = "left",
-        /// Its task has ended and it is there, since the declaration waives its undo.
+        /// It is there, and stays: the declaration waives its undo.
         Waived = "waived",
     }
 );
@@ -87,8 +87,8 @@ pub struct OpenEffectSums {
     pub sums: Vec<OpenEffectSum>,
     /// Tasks with open effects that were counted.
     pub tasks: u64,
-    /// Tasks whose type this program does not know: what they have done is not counted.
+    /// Tasks whose type this program does not know, or whose rows it cannot read: what they have done is not counted.
     pub unknown: u64,
-    /// Whether all tasks were looked at; otherwise the newest.
+    /// Whether all tasks were looked at; otherwise the newest parked ones, and the newest that have ended.
     pub complete: bool,
 }

@@ -108,7 +108,7 @@ impl Operation for SumOpenEffects {
         )
         .answers(
             200,
-            "Of parked tasks and of those that have ended: the newest 1,000 of either whose rows have to be read",
+            "Of the newest 1,000 parked tasks, and of the newest 2,000 that have ended, of which the rows of 1,000 are read",
         )
         .command(["effects", "sums"], &[]);
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(sums));
@@ -203,16 +203,13 @@ fn sums(found: &OpenEffectSums) -> View {
     let mut table = Table::of("open effects", &heads, found.sums.iter().map(row));
     if found.unknown > 0 {
         let text = format!(
-            "{} tasks are of types that the server does not know: what they have done is not counted",
+            "what {} tasks have done is not counted: the server does not know their type, or cannot read their rows",
             found.unknown
         );
         table.below.push(text.into());
     }
     if !found.complete {
-        let text = format!(
-            "the newest {} tasks with open effects are counted; there may be more: give --type, or walk the list",
-            found.tasks
-        );
+        let text = "older tasks were not looked at: give --type, or walk `effects list`";
         table.below.push(text.into());
     }
     View::Table(table)

@@ -39,7 +39,7 @@ impl DeclaredAmounts {
         of.request.add(&record.task.request, sums);
     }
 
-    /// Adds what the output of a step names; of one that has none yet, and would name amounts, what the request names.
+    /// Adds what the output of a step names.
     pub(crate) fn add_output(
         &mut self,
         task_type: &TaskType,
@@ -47,13 +47,26 @@ impl DeclaredAmounts {
         at: usize,
         sums: &mut AmountSums,
     ) {
-        let of = self.of(task_type);
-        let Some(fields) = of.outputs.get(at).filter(|it| !it.is_empty()) else {
-            return;
-        };
-        match record.steps.get(at).and_then(|row| row.output.as_ref()) {
-            Some(output) => fields.add(output, sums),
-            None => of.request.add(&record.task.request, sums),
+        let fields = self.of(task_type).outputs.get(at);
+        let output = record.steps.get(at).and_then(|row| row.output.as_ref());
+        if let (Some(fields), Some(output)) = (fields, output) {
+            fields.add(output, sums);
+        }
+    }
+
+    /// The same; of a step that has no output yet, and whose output would name amounts, what the request names.
+    pub(crate) fn add_output_or_request(
+        &mut self,
+        task_type: &TaskType,
+        record: &TaskRecord,
+        at: usize,
+        sums: &mut AmountSums,
+    ) {
+        let names_some = |it: &AmountFields| !it.is_empty();
+        let has_output = record.steps.get(at).is_some_and(|row| row.output.is_some());
+        match self.of(task_type).outputs.get(at).is_some_and(names_some) && !has_output {
+            true => self.add_request(task_type, record, sums),
+            false => self.add_output(task_type, record, at, sums),
         }
     }
 }

@@ -28,8 +28,7 @@ pub const STATES: [TaskStatus; 5] = [
     TaskStatus::Resolved,
 ];
 
-/// Maximum number of tasks that one walk looks at: of parked ones, of which few may be many, and of others, most of which have none.
-const MOST_PARKED: u64 = 10_000;
+/// Maximum number of tasks that one walk looks at: of those that have ended, most have none.
 const MOST_LINES: u64 = 2_000;
 
 /// Maximum number of tasks whose rows one walk reads.
@@ -39,12 +38,17 @@ const MOST_RECORDS: usize = 1_000;
 const AT_ONCE: usize = 100;
 
 /// What steps of a task have done outside and nothing has taken back, the last step first. None of a task that may still go on by
-/// itself, and of one that has completed or was settled as done or as undone. What the engine stores and deletes itself is none, and
-/// what tasks below it have done is theirs.
+/// itself, and of one that has completed or was settled as done or as undone. What the engine stores and deletes itself is none. Tasks
+/// that a step has submitted are one effect of it, since those of them that have completed have none of their own.
 #[must_use]
 pub fn open_effects(task_type: &TaskType, record: &TaskRecord) -> Vec<OpenEffect> {
     let settled = record.task.settled.as_ref().map(|it| it.settled);
-    let is_done = matches!(settled, Some(SettledAs::Done | SettledAs::Undone));
+    // One that was submitted by another task and has residue: what it did stands, and no undo of the other one reaches it.
+    let is_done = match settled {
+        Some(SettledAs::Done) => !record.task.residue,
+        Some(SettledAs::Undone) => true,
+        Some(SettledAs::Skipped | SettledAs::NotNeeded | SettledAs::Redriven) | None => false,
+    };
     if !STATES.contains(&record.task.status) || is_done {
         return Vec::new();
     }
@@ -52,11 +56,15 @@ pub fn open_effects(task_type: &TaskType, record: &TaskRecord) -> Vec<OpenEffect
     let at = |no: StepNo| record.steps.iter().position(|row| row.no == no);
     let undone = plan.stages.iter().flat_map(|stage| &stage.steps);
     let undone = undone.filter_map(|step| {
-        let kind = match step.gave_up {
-            true => OpenEffectKind::UndoFailed,
-            false => OpenEffectKind::Parked,
+        let at = at(step.no)?;
+        // Where its probe gave up, or it has no output, it may never have been done.
+        let row = &record.steps[at];
+        let kind = match (step.gave_up, row.probe.is_none() && row.output.is_some()) {
+            (true, true) => OpenEffectKind::UndoFailed,
+            (true, false) => OpenEffectKind::InDoubt,
+            (false, _) => OpenEffectKind::Parked,
         };
-        Some((at(step.no)?, kind, String::new()))
+        Some((at, kind, String::new()))
     });
     let stays = plan.not_undone.into_iter().filter_map(|step| {
         let kind = match step.kind {
@@ -76,11 +84,13 @@ pub fn open_effects(task_type: &TaskType, record: &TaskRecord) -> Vec<OpenEffect
     found.sort_by_key(|(at, ..)| std::cmp::Reverse(record.steps[*at].started_seq));
     let effects = found.into_iter().filter_map(|(at, kind, reason)| {
         let decl = task_type.decl.steps.get(at)?;
-        let is_own = matches!(
-            decl.undo,
-            UndoDecl::Function { .. } | UndoDecl::Waived { .. }
-        );
-        is_own.then(|| effect(&record.steps[at], kind, reason))
+        let row = &record.steps[at];
+        let is_own = match decl.undo {
+            UndoDecl::Function { .. } | UndoDecl::Waived { .. } => true,
+            UndoDecl::BuiltIn => decl.has_children() && row.children.is_some(),
+            UndoDecl::Pure => false,
+        };
+        is_own.then(|| effect(row, kind, reason))
     });
     effects.collect()
 }
@@ -98,16 +108,21 @@ fn effect(row: &StepRow, kind: OpenEffectKind, reason: String) -> OpenEffect {
     let reason = match kind {
         OpenEffectKind::UndoFailed => format!("its undo gave up: {}", said()),
         OpenEffectKind::Parked => "its task is parked".to_owned(),
-        OpenEffectKind::InDoubt if row.status == StepStatus::Failed => {
-            format!(
+        OpenEffectKind::InDoubt => match (row.status, failed) {
+            (StepStatus::Resolved, _) => reason,
+            (StepStatus::CompensationFailed, _) => {
+                format!(
+                    "it may not have been done, and its undo gave up: {}",
+                    said()
+                )
+            }
+            (_, Some(error)) => format!(
                 "its last attempt failed, and may have done something: {}",
-                said()
-            )
-        }
-        OpenEffectKind::InDoubt if row.status != StepStatus::Resolved => {
-            "its last attempt did not tell how it ended".to_owned()
-        }
-        OpenEffectKind::InDoubt | OpenEffectKind::Left | OpenEffectKind::Waived => reason,
+                error.message
+            ),
+            (_, None) => "its last attempt did not tell how it ended".to_owned(),
+        },
+        OpenEffectKind::Left | OpenEffectKind::Waived => reason,
     };
     let origin = failed.and_then(|it| it.origin.as_ref());
     OpenEffect {
@@ -144,10 +159,6 @@ impl Walk<'_> {
         mut found: impl FnMut(Found) -> bool,
     ) -> Result<Option<TaskId>, StoreError> {
         let (mut lines, mut records) = (0, 0);
-        let most_lines = match self.selection.statuses.iter().all(|it| it.is_parked()) {
-            true => MOST_PARKED,
-            false => MOST_LINES,
-        };
         loop {
             let page = self
                 .selection
@@ -168,7 +179,7 @@ impl Walk<'_> {
                 }
             }
             before = page.next;
-            if before.is_none() || lines >= most_lines {
+            if before.is_none() || lines >= MOST_LINES {
                 return Ok(before);
             }
         }
@@ -208,7 +219,8 @@ impl Walk<'_> {
                 let mut sums = AmountSums::default();
                 let at = record.steps.iter().position(|row| row.no == effect.no);
                 if let Some(at) = at {
-                    self.declared.add_output(&task_type, &record, at, &mut sums);
+                    self.declared
+                        .add_output_or_request(&task_type, &record, at, &mut sums);
                 }
                 (effect, sums)
             };
@@ -304,6 +316,7 @@ pub async fn sum_open_effects(
                 effect.kind,
                 line.task_type.clone(),
                 effect.no,
+                effect.step.clone(),
                 effect.service.clone(),
             );
             let (sum, of_all) = sums.entry(key).or_insert_with(|| {

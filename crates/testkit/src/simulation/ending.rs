@@ -298,42 +298,57 @@ impl Ended {
         self.what_stands_is_listed(ledger)
     }
 
-    /// Of tasks that have not completed, what stands at a service that keeps its keys is among their open effects; and of those
-    /// that are not in doubt, and whose undo did not fail, each stands. A step without a key there is left out.
+    /// Of tasks that have not completed, what stands at a service that keeps its keys is among their open effects, and what a task below
+    /// one has done, among its; and of those that are not in doubt, and whose undo did not fail, each stands. A step without a key there
+    /// is left out.
     ///
     /// # Errors
     /// The task of which it is not so.
     pub fn what_stands_is_listed(&self, ledger: &Ledger) -> Result<(), String> {
+        let mut listed = BTreeMap::new();
         let at_rest = self.records.iter().filter(|it| it.task.status.is_at_rest());
         for record in at_rest.filter(|it| it.task.status != TaskStatus::Completed) {
-            let (task, bookings) = (record.task.id, ledger.of(record.task.id));
-            let Some(task_type) = self.registry.of(&*record.task) else {
-                continue;
-            };
-            let listed = operator::open_effects(&task_type, record);
-            let of_step = |it: &OpenEffect| bookings.get(&it.step);
-            let stand = bookings.iter().filter(|(_, it)| **it == Booking::Done);
-            for (step, _) in stand {
-                if !listed.iter().any(|it| it.step == *step) {
+            if let Some(task_type) = self.registry.of(&*record.task) {
+                let effects = operator::open_effects(&task_type, record);
+                listed.insert(record.task.id, effects);
+            }
+        }
+        for record in &self.records {
+            let (task, status) = (record.task.id, record.task.status);
+            let bookings = ledger.of(task);
+            let stands = |step: &str| bookings.get(step) == Some(&Booking::Done);
+            if status == TaskStatus::Completed {
+                let parent = record
+                    .task
+                    .parent
+                    .filter(|_| bookings.keys().any(|it| stands(it)));
+                let above = parent.and_then(|it| Some((it, listed.get(&it.task)?)));
+                if let Some((parent, effects)) = above
+                    && !effects.iter().any(|it| it.no == parent.step)
+                {
                     return Err(format!(
-                        "16: task {task} is {}, `{step}` of it stands, and its open effects are {listed:?}",
-                        record.task.status
+                        "16: task {task} has done {bookings:?} for step {} of task {}, whose open effects are {effects:?}",
+                        parent.step, parent.task
                     ));
                 }
             }
+            let Some(effects) = listed.get(&task) else {
+                continue;
+            };
+            let is_listed = |step: &str| effects.iter().any(|it| it.step == step);
+            let missing = bookings.keys().find(|it| stands(it) && !is_listed(it));
             let is_sure = |it: &&OpenEffect| {
                 !matches!(
                     it.kind,
                     OpenEffectKind::InDoubt | OpenEffectKind::UndoFailed
                 )
             };
-            for effect in listed.iter().filter(is_sure) {
-                if of_step(effect).is_some_and(|it| *it != Booking::Done) {
-                    return Err(format!(
-                        "16: task {task} is {}, {effect:?} is listed, and of it is {bookings:?}",
-                        record.task.status
-                    ));
-                }
+            let gone = |it: &OpenEffect| bookings.contains_key(&it.step) && !stands(&it.step);
+            let wrong = effects.iter().filter(is_sure).find(|it| gone(it));
+            if missing.is_some() || wrong.is_some() {
+                return Err(format!(
+                    "16: task {task} is {status}, of it is {bookings:?}, and its open effects are {effects:?}"
+                ));
             }
         }
         Ok(())

@@ -52,8 +52,8 @@ struct Inner {
     begun: BTreeSet<Begun>,
     /// The highest number of permits that a limit has had.
     limits: BTreeMap<String, u32>,
-    /// When a change of a task was answered last.
-    answered: BTreeMap<TaskId, Duration>,
+    /// From when to when a process has waited for the answers to changes of a task.
+    waits: BTreeMap<(String, TaskId), Vec<(Duration, Duration)>>,
 }
 
 impl Inner {
@@ -77,11 +77,19 @@ impl Executions {
         *limit = most.max(*limit);
     }
 
-    /// A change of these tasks was answered, or its caller knows that it never will be. Until then a turn polls none of its code, which
-    /// has no threads of its own here.
-    pub(super) fn answered(&self, tasks: impl Iterator<Item = TaskId>, now: Duration) {
+    /// A process has waited since then for the answer to a change of these tasks. Until then its turn polls none of its code, which has
+    /// no threads of its own here.
+    pub(super) fn answered(
+        &self,
+        process: &str,
+        tasks: impl Iterator<Item = TaskId>,
+        (asked, now): (Duration, Duration),
+    ) {
         let mut inner = self.0.lock();
-        inner.answered.extend(tasks.map(|task| (task, now)));
+        for task in tasks {
+            let waits = inner.waits.entry((process.to_owned(), task)).or_default();
+            waits.push((asked, now));
+        }
     }
 
     /// How many go on under a limit.
@@ -194,17 +202,21 @@ impl Drop for Executing {
         let Some(ended) = inner.running.remove(&self.number) else {
             return;
         };
-        let answered = inner.answered.get(&ended.task).copied().unwrap_or_default();
+        let waits = inner.waits.get(&(ended.link.process.clone(), ended.task));
+        let waits = waits.cloned().unwrap_or_default();
         drop(inner);
         let Some(cancelled) = world.watch.cancelled_at(ended.task) else {
             return;
         };
         let now = world.now();
         let since = cancelled.max(ended.began).max(ended.link.runs_since());
-        let since = since.max(answered);
+        let waited = |(asked, answered): (Duration, Duration)| {
+            answered.min(now).saturating_sub(asked.max(since))
+        };
+        let waited: Duration = waits.into_iter().map(waited).sum();
         // A heartbeat in each third of the lease, which is over where none gets through.
         let heard = world.options.lease * 2 + GRACE * 2;
-        let is_late = ended.began < cancelled && now.saturating_sub(since) > heard;
+        let is_late = ended.began < cancelled && now.saturating_sub(since + waited) > heard;
         if ended.part == "run" && is_late && !ended.link.is_closed() {
             world.watch.fails(format!(
                 "15: step {} of task {} went on for {:?} after a cancel of the task was accepted",

@@ -363,6 +363,11 @@ async fn rests(world: &Arc<World>, processes: &Processes) -> bool {
         if world.now() > until {
             // The cause first: that tasks wait is what it leads to.
             permits_are_used(world, processes).await;
+            if going.is_empty() {
+                world.watch.fails(format!(
+                    "2: a decision on many tasks is still under way, {REST_WITHIN:?} after all was healed"
+                ));
+            }
             for (task, seen) in going {
                 world.watch.fails(format!(
                     "2: task {task} is {} at revision {}, {REST_WITHIN:?} after all was healed",
@@ -379,7 +384,9 @@ async fn rests(world: &Arc<World>, processes: &Processes) -> bool {
 /// at rest until then goes on with it.
 async fn is_decided(world: &World) -> bool {
     let tenant = Tenant::default();
-    let all = bulk::list(&world.store, &tenant).await.unwrap_or_default();
+    let Ok(all) = bulk::list(&world.store, &tenant).await else {
+        return false;
+    };
     let mut all = all.iter();
     all.all(|it| matches!(it.status, BulkStatus::Done | BulkStatus::Stopped))
 }

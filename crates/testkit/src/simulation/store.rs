@@ -205,6 +205,7 @@ impl Around for StoreLink {
         for change in changes {
             link.looks_at(change.task_id);
         }
+        let asked = world.now();
         let struck = link.next("commit", &COMMITS).await;
         self.outage().await?;
         let by = || By {
@@ -257,7 +258,8 @@ impl Around for StoreLink {
             }
         };
         let tasks = changes.iter().map(|change| change.task_id);
-        world.executions.answered(tasks, world.now());
+        let waited = (asked, world.now());
+        world.executions.answered(&link.process, tasks, waited);
         if link.is_closed() {
             std::future::pending().await
         }

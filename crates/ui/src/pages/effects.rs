@@ -17,16 +17,22 @@ use maud::{Markup, html};
 pub(crate) async fn get(request: HttpRequest) -> Answer {
     let visit = PageRequest::of(&request).await?;
     let query = Fields::of(request.query_string());
-    let sums = visit
-        .get::<OpenEffectSums>("/api/open-effects/sums")
-        .await?;
+    // Beside the first page alone: they are those of all.
+    let sums = match query.get("cursor") {
+        None => Some(
+            visit
+                .get::<OpenEffectSums>("/api/open-effects/sums")
+                .await?,
+        ),
+        Some(_) => None,
+    };
     let asked = Address::new("/api/open-effects").with("limit", 50);
     let asked = asked.with_some("kind", query.get("kind"));
     let asked = asked.with_some("cursor", query.get("cursor")).text();
     let tasks = visit.get::<Page<OpenEffects>>(&asked).await?;
     let body = html! {
         div.head { h1 { "Open effects" } p.quiet { "What tasks at rest have done outside and nothing has taken back." } }
-        (counted(&visit, &sums))
+        @if let Some(sums) = &sums { (counted(&visit, sums)) }
         (list(&visit, query.get("kind"), &tasks))
     };
     Ok(layout::page(
@@ -67,12 +73,18 @@ fn counted(visit: &PageRequest, found: &OpenEffectSums) -> Markup {
         }
     };
     let rows: Vec<_> = found.sums.iter().map(row).collect();
+    let none = match found.complete && found.unknown == 0 {
+        true => {
+            "Nothing is open: tasks that did not complete have taken back what they did, or a person has seen to it."
+        }
+        false => "Nothing is open among the tasks that were looked at.",
+    };
     html! {
         section aria-labelledby="counted" {
             h2 #counted { "By step" }
-            (stacked("Open effects by step", &["Step", "Service", "Effects", "Amount", "Oldest", "One of them"], &rows, "Nothing is open: each task that did not complete has taken back what it did."))
-            @if found.unknown > 0 { p.quiet { (number(found.unknown)) " tasks are of types that this server does not know: what they have done is not counted." } }
-            @if !found.complete { p.quiet { "The newest " (number(found.tasks)) " tasks with open effects are counted; there may be more." } }
+            (stacked("Open effects by step", &["Step", "Service", "Effects", "Amount", "Oldest", "One of them"], &rows, none))
+            @if found.unknown > 0 { p.quiet { "What " (number(found.unknown)) " tasks have done is not counted: this server does not know their type, or cannot read their rows." } }
+            @if !found.complete { p.quiet { "Older tasks were not looked at." } }
         }
     }
 }
