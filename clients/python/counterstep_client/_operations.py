@@ -193,8 +193,8 @@ class Effects:
     def sums(self, *, type: str = NOT_GIVEN) -> types.OpenEffectSums:
         """Count open effects by type, step, kind and service, with the sums of their amounts.
 
-        Of parked tasks and of those that have ended: the newest 1,000 of either whose rows have to be read. Needs the
-        role `read`.
+        Of the newest 1,000 parked tasks, and of the newest 2,000 that have ended, of which the rows of 1,000 are read.
+        Needs the role `read`.
         """
         return cast("types.OpenEffectSums", self._calls.json("GET", "/api/open-effects/sums", (), query={"type": type}))
 

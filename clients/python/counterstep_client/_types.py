@@ -114,10 +114,10 @@ OnProbeFailure = Literal["park", "run_again"]
 OnUndoFailure = Literal["stop", "continue"]
 
 #: Why an effect is open. `in_doubt`: It may be there or not: the last attempt of its step did not tell.
-#: `undo_failed`: Its undo gave up: it is there, unless an attempt of the undo did more than it told. `parked`: Its
-#: task is parked: it is there until a person decides. `left`: Its task has ended and it is there on purpose: by
-#: `on_exhausted = "fail"`, or because a person left it. `waived`: Its task has ended and it is there, since the
-#: declaration waives its undo.
+#: `undo_failed`: Its step has done it and its undo gave up: it is there, unless an attempt of the undo did more
+#: than it told. `parked`: Its task is parked: it is there until a person decides. `left`: Its task has ended and
+#: it is there on purpose: by `on_exhausted = "fail"`, or because a person settled the task so. `waived`: It is
+#: there, and stays: the declaration waives its undo.
 OpenEffectKind = Literal["in_doubt", "undo_failed", "parked", "left", "waived"]
 
 #: How an attempt ended. `succeeded`: Its result was committed. `failed`: It returned an error, panicked or timed
@@ -1525,13 +1525,14 @@ class OpenEffectSum(_OpenEffectSumMust, _OpenEffectSumMay):
 class OpenEffectSums(TypedDict):
     """Open effects, counted."""
 
-    #: Whether all tasks were looked at; otherwise the newest.
+    #: Whether all tasks were looked at; otherwise the newest parked ones, and the newest that have ended.
     complete: bool
     #: Those that people can still decide about first, then the most frequent.
     sums: List[OpenEffectSum]
     #: Tasks with open effects that were counted.
     tasks: int
-    #: Tasks whose type this program does not know: what they have done is not counted.
+    #: Tasks whose type this program does not know, or whose rows it cannot read: what they have done is not
+    #: counted.
     unknown: int
 
 

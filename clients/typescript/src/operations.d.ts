@@ -1215,10 +1215,10 @@ export interface OpenEffect {
 
 /**
  * Why an effect is open. `in_doubt`: It may be there or not: the last attempt of its step did not tell.
- * `undo_failed`: Its undo gave up: it is there, unless an attempt of the undo did more than it told. `parked`: Its
- * task is parked: it is there until a person decides. `left`: Its task has ended and it is there on purpose: by
- * `on_exhausted = "fail"`, or because a person left it. `waived`: Its task has ended and it is there, since the
- * declaration waives its undo.
+ * `undo_failed`: Its step has done it and its undo gave up: it is there, unless an attempt of the undo did more
+ * than it told. `parked`: Its task is parked: it is there until a person decides. `left`: Its task has ended and
+ * it is there on purpose: by `on_exhausted = "fail"`, or because a person settled the task so. `waived`: It is
+ * there, and stays: the declaration waives its undo.
  */
 export type OpenEffectKind =
   | "in_doubt"
@@ -1250,13 +1250,13 @@ export interface OpenEffectSum {
 
 /** Open effects, counted. */
 export interface OpenEffectSums {
-  /** Whether all tasks were looked at; otherwise the newest. */
+  /** Whether all tasks were looked at; otherwise the newest parked ones, and the newest that have ended. */
   complete: boolean;
   /** Those that people can still decide about first, then the most frequent. */
   sums: OpenEffectSum[];
   /** Tasks with open effects that were counted. */
   tasks: number;
-  /** Tasks whose type this program does not know: what they have done is not counted. */
+  /** Tasks whose type this program does not know, or whose rows it cannot read: what they have done is not counted. */
   unknown: number;
 }
 
@@ -2768,8 +2768,8 @@ export interface EffectsCalls {
     options?: CallOptions,
   ): AsyncGenerator<OpenEffects, void, undefined>;
   /**
-   * Count open effects by type, step, kind and service, with the sums of their amounts. Of parked tasks and of
-   * those that have ended: the newest 1,000 of either whose rows have to be read. Needs the role `read`.
+   * Count open effects by type, step, kind and service, with the sums of their amounts. Of the newest 1,000 parked
+   * tasks, and of the newest 2,000 that have ended, of which the rows of 1,000 are read. Needs the role `read`.
    */
   sums(query?: { type?: string }, options?: CallOptions): Promise<OpenEffectSums>;
 }
