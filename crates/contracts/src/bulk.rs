@@ -291,11 +291,20 @@ pub struct Amount {
 }
 
 impl Amount {
+    /// All of them: `8213.40 EUR, 1.50 CHF`.
+    #[must_use]
+    pub fn joined(all: &[Self]) -> String {
+        let all = all.iter().map(|it| format!("{} {}", it.sum, it.currency));
+        all.collect::<Vec<_>>().join(", ")
+    }
+
     /// All of them behind what they belong to: `, 8213.40 EUR, 1.50 CHF`.
     #[must_use]
     pub fn listed(all: &[Self]) -> String {
-        let all = all.iter().map(|it| format!(", {} {}", it.sum, it.currency));
-        all.collect()
+        match all.is_empty() {
+            true => String::new(),
+            false => format!(", {}", Self::joined(all)),
+        }
     }
 }
 

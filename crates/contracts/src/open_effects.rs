@@ -51,7 +51,7 @@ pub struct OpenEffects {
     pub task_type: String,
     /// State of the task.
     pub status: TaskStatus,
-    /// Since when it is in this state, in UTC.
+    /// When it was last changed, in UTC.
     pub since: String,
     /// Its open effects, the last step first.
     pub effects: Vec<OpenEffect>,
@@ -71,7 +71,7 @@ pub struct OpenEffectSum {
     pub service: Option<String>,
     /// How many.
     pub effects: u64,
-    /// Since when the oldest one is open, in UTC.
+    /// The least `since` of their tasks, in UTC.
     pub oldest: String,
     /// Sums of their amounts, one of each currency.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -83,7 +83,7 @@ pub struct OpenEffectSum {
 /// Open effects, counted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OpenEffectSums {
-    /// Those that people can still decide about first, then the most frequent.
+    /// By kind, and of a kind the most frequent first.
     pub sums: Vec<OpenEffectSum>,
     /// Tasks with open effects that were counted.
     pub tasks: u64,

@@ -2,15 +2,15 @@
 
 use crate::filters::{and_one, declared_name, labels_of, page, time};
 use crate::{Cx, Refused, Run, cursor, invalid, task_bodies};
+use counterstep_contracts::TaskStatus;
 use counterstep_contracts::bulk::DeadLetterGroups;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::dead_letters::{
     DeadLetterOrder, DeadLettersQuery, GroupDeadLetters, GroupsQuery, ListDeadLetters,
 };
 use counterstep_contracts::operator::DeadLetter;
-use counterstep_contracts::{Labels, TaskStatus};
 use counterstep_kernel::dead_letters::{Selection, groups, longest_parked};
-use counterstep_kernel::ports::{FailureFilter, TaskLine, TaskQuery};
+use counterstep_kernel::ports::{TaskLine, TaskQuery};
 use counterstep_steps::times::rfc3339;
 
 impl Run for ListDeadLetters {
@@ -24,14 +24,8 @@ impl Run for ListDeadLetters {
                 return Err(invalid(detail).at("cursor"));
             }
             let selection = Selection {
-                tenant: cx.caller.tenant,
                 task_type: of_type,
-                statuses: parked(&asked.status),
-                labels: Labels::new(),
-                failure: FailureFilter::default(),
-                group: None,
-                since: None,
-                until: None,
+                ..Selection::of(cx.caller.tenant, parked(&asked.status))
             };
             let most = usize::try_from(asked.limit.0).unwrap_or(usize::MAX);
             let store = &cx.engine.ports.store;
@@ -71,14 +65,9 @@ impl Run for GroupDeadLetters {
     async fn run(cx: Cx, (): (), asked: GroupsQuery) -> Result<DeadLetterGroups, Refused> {
         let of_type = asked.task_type.map(|name| declared_name(&cx.engine, &name));
         let selection = Selection {
-            tenant: cx.caller.tenant,
             task_type: of_type,
-            statuses: parked(&asked.status),
             labels: labels_of(asked.label.iter().map(String::as_str))?,
-            failure: FailureFilter::default(),
-            group: None,
-            since: None,
-            until: None,
+            ..Selection::of(cx.caller.tenant, parked(&asked.status))
         };
         Ok(groups(&cx.engine.ports.store, &selection).await?)
     }

@@ -2,7 +2,6 @@
 
 use crate::filters::declared_name;
 use crate::{Cx, Refused, Run, cursor};
-use counterstep_contracts::Labels;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::open_effects::{OpenEffectSums, OpenEffects};
 use counterstep_contracts::operation::open_effects::{
@@ -10,7 +9,7 @@ use counterstep_contracts::operation::open_effects::{
 };
 use counterstep_kernel::dead_letters::Selection;
 use counterstep_kernel::operator::{OPEN_EFFECT_STATES, list_open_effects, sum_open_effects};
-use counterstep_kernel::ports::{FailureFilter, TaskQuery};
+use counterstep_kernel::ports::TaskQuery;
 
 impl Run for ListOpenEffects {
     async fn run(cx: Cx, (): (), asked: OpenEffectsQuery) -> Result<Page<OpenEffects>, Refused> {
@@ -49,13 +48,7 @@ impl Run for SumOpenEffects {
 
 fn selection(cx: &Cx, task_type: Option<String>) -> Selection {
     Selection {
-        tenant: cx.caller.tenant.clone(),
         task_type: task_type.map(|name| declared_name(&cx.engine, &name)),
-        statuses: OPEN_EFFECT_STATES.to_vec(),
-        labels: Labels::new(),
-        failure: FailureFilter::default(),
-        group: None,
-        since: None,
-        until: None,
+        ..Selection::of(cx.caller.tenant.clone(), OPEN_EFFECT_STATES.to_vec())
     }
 }

@@ -144,14 +144,6 @@ fn amounts() -> Vec<Amount> {
     }]
 }
 
-/// `8213.40 EUR, 1.50 CHF`.
-fn sum_of(amounts: &[Amount]) -> Cell {
-    let all = amounts
-        .iter()
-        .map(|it| format!("{} {}", it.sum, it.currency));
-    all.collect::<Vec<_>>().join(", ").into()
-}
-
 fn list(page: &Page<OpenEffects>) -> View {
     let of_task = |task: &OpenEffects| {
         let row = |it: &OpenEffect| {
@@ -162,7 +154,7 @@ fn list(page: &Page<OpenEffects>) -> View {
                 Cell::of(&it.step),
                 Cell::of(&it.kind),
                 Cell::text(it.service.as_deref()),
-                sum_of(&it.amounts),
+                Amount::joined(&it.amounts).into(),
                 Cell::Time(task.since.clone()),
                 Cell::of(&it.reason),
             ]
@@ -185,7 +177,7 @@ fn sums(found: &OpenEffectSums) -> View {
             Cell::of(&it.step),
             Cell::text(it.service.as_deref()),
             Cell::Number(it.effects),
-            sum_of(&it.amounts),
+            Amount::joined(&it.amounts).into(),
             Cell::Time(it.oldest.clone()),
             Cell::Task(it.example.to_string()),
         ]

@@ -143,6 +143,8 @@ enum Command {
     Views(group::Group),
     /// Count parked tasks by cause, and redrive or resolve many of them, over the HTTP API
     DeadLetters(group::Group),
+    /// List and count what tasks at rest have done outside and nothing has taken back, over the HTTP API
+    Effects(group::Group),
     /// Cancel or run again many tasks, and list, show and stop such operations, over the HTTP API
     Bulk(group::Group),
     /// List and test alerts to operators, and print their secrets, over the HTTP API
@@ -268,6 +270,7 @@ pub(crate) fn run(
         // Their commands are those of declared operations.
         Command::Alerts(_)
         | Command::DeadLetters(_)
+        | Command::Effects(_)
         | Command::Bulk(_)
         | Command::Schedules(_)
         | Command::Types(_)

@@ -4,7 +4,7 @@
 
 use crate::engine::Engine;
 use crate::operator::amounts::{DeclaredAmounts, listed};
-use crate::operator::undo_plan;
+use crate::operator::{known_records, undo_plan};
 use crate::ports::StoreError;
 use crate::record::TaskRecord;
 use crate::task::TaskType;
@@ -28,13 +28,10 @@ pub(super) async fn what_if(
 ) -> Result<BulkUndo, StoreError> {
     let mut found = Found::default();
     for page in tasks.chunks(AT_ONCE) {
-        for (_, record) in engine.ports.store.records(page).await? {
-            let record = record.ok();
-            let known = record.and_then(|it| Some((engine.registry.of(&*it.task)?, it)));
-            match known {
-                Some((task_type, record)) => found.add(action, &task_type, &record),
-                None => found.unknown += 1,
-            }
+        let (known, unknown) = known_records(engine, page).await?;
+        found.unknown += unknown;
+        for (task_type, record) in known {
+            found.add(action, &task_type, &record);
         }
     }
     Ok(found.view())

@@ -48,6 +48,21 @@ pub(crate) struct Walked {
 }
 
 impl Selection {
+    /// All tasks of a tenant in these states.
+    #[must_use]
+    pub fn of(tenant: Tenant, statuses: Vec<TaskStatus>) -> Self {
+        Self {
+            tenant,
+            task_type: None,
+            statuses,
+            labels: Labels::new(),
+            failure: FailureFilter::default(),
+            group: None,
+            since: None,
+            until: None,
+        }
+    }
+
     /// A page, the newest first, behind this task. Each task is on one page at most, also where its state
     /// changes meanwhile.
     pub(crate) async fn page(

@@ -4,6 +4,7 @@
 
 pub(crate) mod amounts;
 mod deploy;
+mod known_records;
 mod moves;
 mod open_effects;
 mod set_recoveries;
@@ -12,6 +13,7 @@ mod undo_plan;
 mod why;
 
 pub use deploy::check_deploy;
+pub(crate) use known_records::known_records;
 pub use moves::{Taken, taken};
 pub use open_effects::{
     STATES as OPEN_EFFECT_STATES, list_open_effects, open_effects, sum_open_effects,

@@ -2,7 +2,7 @@
 //! rows of each task when it is asked for; a task without any costs nothing. Must not change a task.
 
 use super::amounts::{DeclaredAmounts, listed};
-use super::undo_plan;
+use super::{known_records, undo_plan};
 use crate::dead_letters::Selection;
 use crate::engine::Engine;
 use crate::ports::{StoreError, TaskLine};
@@ -140,13 +140,13 @@ struct Walk<'a> {
     engine: &'a Engine,
     selection: &'a Selection,
     declared: DeclaredAmounts,
-    /// Tasks of types that this program does not know.
+    /// Tasks whose type this program does not know, or whose rows it cannot read.
     unknown: u64,
 }
 
 /// A task on the way.
 struct Found {
-    line: TaskLine,
+    record: TaskRecord,
     effects: Vec<(OpenEffect, AmountSums)>,
 }
 
@@ -165,17 +165,18 @@ impl Walk<'_> {
                 .page(&self.engine.ports.store, before)
                 .await?;
             lines += page.looked_at;
-            let candidates: Vec<_> = page.lines.into_iter().filter(|it| self.may(it)).collect();
+            let candidates = page.lines.iter().filter(|it| self.may_have_some(it));
+            let candidates: Vec<_> = candidates.map(|it| it.task).collect();
             for some in candidates.chunks(AT_ONCE) {
                 for one in self.read(some).await? {
-                    let task = one.line.task;
+                    let task = one.record.task.id;
                     if !found(one) {
                         return Ok(Some(task));
                     }
                 }
                 records += some.len();
                 if let Some(last) = some.last().filter(|_| records >= MOST_RECORDS) {
-                    return Ok(Some(last.task));
+                    return Ok(Some(*last));
                 }
             }
             before = page.next;
@@ -187,7 +188,7 @@ impl Walk<'_> {
 
     /// Whether a task may have open effects, as far as its line tells: one that has ended without residue has those that its
     /// declaration waives, and most have none.
-    fn may(&mut self, line: &TaskLine) -> bool {
+    fn may_have_some(&mut self, line: &TaskLine) -> bool {
         if line.residue || line.status.is_parked() {
             return true;
         }
@@ -199,22 +200,13 @@ impl Walk<'_> {
         known.decl.steps.iter().any(is_waived)
     }
 
-    async fn read(&mut self, lines: &[TaskLine]) -> Result<Vec<Found>, StoreError> {
-        let tasks: Vec<_> = lines.iter().map(|line| line.task).collect();
-        let records = self.engine.ports.store.records(&tasks).await?;
-        let mut records: BTreeMap<_, _> = records.into_iter().collect();
+    /// The newest first.
+    async fn read(&mut self, tasks: &[TaskId]) -> Result<Vec<Found>, StoreError> {
+        let (mut known, unknown) = known_records(self.engine, tasks).await?;
+        self.unknown += unknown;
+        known.sort_by_key(|(_, record)| std::cmp::Reverse(record.task.id));
         let mut all = Vec::new();
-        for line in lines {
-            let record = records.remove(&line.task).and_then(Result::ok);
-            let known = record.and_then(|it| Some((self.engine.registry.of(&*it.task)?, it)));
-            let Some((task_type, record)) = known else {
-                self.unknown += 1;
-                continue;
-            };
-            let effects = open_effects(&task_type, &record);
-            if effects.is_empty() {
-                continue;
-            }
+        for (task_type, record) in known {
             let of = |effect: OpenEffect| {
                 let mut sums = AmountSums::default();
                 let at = record.steps.iter().position(|row| row.no == effect.no);
@@ -224,9 +216,11 @@ impl Walk<'_> {
                 }
                 (effect, sums)
             };
-            let effects = effects.into_iter().map(of).collect();
-            let line = line.clone();
-            all.push(Found { line, effects });
+            let effects = open_effects(&task_type, &record).into_iter().map(of);
+            let effects: Vec<_> = effects.collect();
+            if !effects.is_empty() {
+                all.push(Found { record, effects });
+            }
         }
         Ok(all)
     }
@@ -275,7 +269,8 @@ pub async fn list_open_effects(
         statuses: states_of(kinds, &selection.statuses),
         ..selection.clone()
     };
-    let add = |Found { line, effects }: Found| {
+    let add = |Found { record, effects }: Found| {
+        let task = &record.task;
         let effects = effects.into_iter().filter(|(it, _)| is_asked(kinds, it));
         let effects: Vec<_> = effects
             .map(|(effect, sums)| OpenEffect {
@@ -285,10 +280,10 @@ pub async fn list_open_effects(
             .collect();
         if !effects.is_empty() {
             all.push(OpenEffects {
-                task_id: line.task,
-                task_type: line.task_type,
-                status: line.status,
-                since: rfc3339(line.updated_at),
+                task_id: task.id,
+                task_type: task.task_type.clone(),
+                status: task.status,
+                since: rfc3339(task.updated_at),
                 effects,
             });
         }
@@ -308,27 +303,28 @@ pub async fn sum_open_effects(
 ) -> Result<OpenEffectSums, StoreError> {
     let mut sums: BTreeMap<_, (OpenEffectSum, AmountSums)> = BTreeMap::new();
     let (mut tasks, mut unknown, mut complete) = (0, 0, true);
-    let mut add = |Found { line, effects }: Found| {
+    let mut add = |Found { record, effects }: Found| {
+        let task = &record.task;
         tasks += 1;
         for (effect, amounts) in effects {
-            let since = rfc3339(line.updated_at);
+            let since = rfc3339(task.updated_at);
             let key = (
                 effect.kind,
-                line.task_type.clone(),
+                task.task_type.clone(),
                 effect.no,
                 effect.step.clone(),
                 effect.service.clone(),
             );
             let (sum, of_all) = sums.entry(key).or_insert_with(|| {
                 let sum = OpenEffectSum {
-                    task_type: line.task_type.clone(),
+                    task_type: task.task_type.clone(),
                     step: effect.step,
                     kind: effect.kind,
                     service: effect.service,
                     effects: 0,
                     oldest: since.clone(),
                     amounts: Vec::new(),
-                    example: line.task,
+                    example: task.id,
                 };
                 (sum, AmountSums::default())
             });

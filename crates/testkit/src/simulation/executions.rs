@@ -83,7 +83,8 @@ impl Executions {
         &self,
         process: &str,
         tasks: impl Iterator<Item = TaskId>,
-        (asked, now): (Duration, Duration),
+        asked: Duration,
+        now: Duration,
     ) {
         let mut inner = self.0.lock();
         for task in tasks {

@@ -7,7 +7,7 @@ use super::process::Processes;
 use super::world::World;
 use crate::answers::Answer;
 use counterstep_contracts::bulk::BulkAction;
-use counterstep_contracts::{Labels, QueueName, SettledAs, TaskId, TaskStatus, Tenant};
+use counterstep_contracts::{QueueName, SettledAs, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::Engine;
 use counterstep_kernel::admission::disable::{TypeDecision, disable_type, enable_type};
 use counterstep_kernel::admission::limits::{NewLimit, reset_limit, set_limit};
@@ -16,7 +16,6 @@ use counterstep_kernel::bulk::{self, BulkSpec};
 use counterstep_kernel::client::{self, SignalRefusal};
 use counterstep_kernel::dead_letters::Selection;
 use counterstep_kernel::operator::{self, Resolution, Retrial};
-use counterstep_kernel::ports::FailureFilter;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -257,16 +256,10 @@ impl Operator {
             settled: None,
             patch: None,
             from: None,
-            selection: Selection {
-                tenant: Tenant::default(),
-                task_type: None,
-                statuses: vec![TaskStatus::DeadLettered, TaskStatus::CompensationFailed],
-                labels: Labels::new(),
-                failure: FailureFilter::default(),
-                group: None,
-                since: None,
-                until: None,
-            },
+            selection: Selection::of(
+                Tenant::default(),
+                vec![TaskStatus::DeadLettered, TaskStatus::CompensationFailed],
+            ),
             note: "all at once".to_owned(),
             actor: ACTOR.to_owned(),
         };

@@ -258,8 +258,8 @@ impl Around for StoreLink {
             }
         };
         let tasks = changes.iter().map(|change| change.task_id);
-        let waited = (asked, world.now());
-        world.executions.answered(&link.process, tasks, waited);
+        let now = world.now();
+        world.executions.answered(&link.process, tasks, asked, now);
         if link.is_closed() {
             std::future::pending().await
         }

@@ -1,13 +1,13 @@
 //! What tasks at rest have done outside and nothing has taken back: by kind, with amounts, page by page.
 
+use crate::operator::resolution;
 use counterstep_contracts::bulk::Amount;
 use counterstep_contracts::open_effects::{OpenEffectKind, OpenEffects};
-use counterstep_contracts::{Labels, SettledAs, TaskId, TaskStatus, Tenant};
+use counterstep_contracts::{SettledAs, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::dead_letters::Selection;
 use counterstep_kernel::operator::{
-    OPEN_EFFECT_STATES, Resolution, list_open_effects, resolve, sum_open_effects,
+    OPEN_EFFECT_STATES, list_open_effects, resolve, sum_open_effects,
 };
-use counterstep_kernel::ports::FailureFilter;
 use counterstep_macros::distributed_task;
 use counterstep_steps::schemars::{self, JsonSchema};
 use counterstep_steps::{Registry, StepError, StepResult, UndoResult};
@@ -96,14 +96,8 @@ fn purchases() -> Registry {
 
 fn all(task_type: Option<&str>) -> Selection {
     Selection {
-        tenant: Tenant::default(),
         task_type: task_type.map(str::to_owned),
-        statuses: OPEN_EFFECT_STATES.to_vec(),
-        labels: Labels::new(),
-        failure: FailureFilter::default(),
-        group: None,
-        since: None,
-        until: None,
+        ..Selection::of(Tenant::default(), OPEN_EFFECT_STATES.to_vec())
     }
 }
 
@@ -114,15 +108,7 @@ fn purchase(form: Form, is_spent: bool, completes: bool) -> Form {
 }
 
 async fn settled(site: &Site, task: TaskId, step: Option<&str>, settled: SettledAs) {
-    let resolution = Resolution {
-        step: step.map(str::to_owned),
-        settled,
-        output: None,
-        task: None,
-        actor: "operator:kim".to_owned(),
-        note: "seen to it".to_owned(),
-        bulk: None,
-    };
+    let resolution = resolution(step, settled, None);
     let answer = resolve(&site.engine, task, resolution).await;
     answer.expect("it is settled");
 }

@@ -16,7 +16,11 @@ use counterstep_testkit::{Form, Harness, TestTask};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-fn resolution(step: Option<&str>, settled: SettledAs, output: Option<Value>) -> Resolution {
+pub(crate) fn resolution(
+    step: Option<&str>,
+    settled: SettledAs,
+    output: Option<Value>,
+) -> Resolution {
     let (actor, note) = ("operator:kim".to_owned(), "seen to it".to_owned());
     Resolution {
         step: step.map(str::to_owned),

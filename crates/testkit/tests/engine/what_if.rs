@@ -3,9 +3,8 @@
 use crate::causes::preview;
 use crate::errand::only;
 use counterstep_contracts::bulk::{Amount, BulkAction, BulkUndo};
-use counterstep_contracts::{Labels, TaskId, TaskStatus, Tenant};
+use counterstep_contracts::{TaskId, TaskStatus, Tenant};
 use counterstep_kernel::dead_letters::Selection;
-use counterstep_kernel::ports::FailureFilter;
 use counterstep_macros::distributed_task;
 use counterstep_steps::schemars::{self, JsonSchema};
 use counterstep_steps::{AwaitSignal, StepContext, StepError, StepResult, UndoResult};
@@ -74,21 +73,13 @@ impl Invoice {
     fn respond() {}
 }
 
-fn all_in(statuses: &[TaskStatus]) -> Selection {
-    Selection {
-        tenant: Tenant::default(),
-        task_type: None,
-        statuses: statuses.to_vec(),
-        labels: Labels::new(),
-        failure: FailureFilter::default(),
-        group: None,
-        since: None,
-        until: None,
-    }
-}
-
 async fn what_if(site: &Site, action: BulkAction, status: TaskStatus) -> BulkUndo {
-    let found = preview(&site.engine, action, all_in(&[status])).await;
+    let found = preview(
+        &site.engine,
+        action,
+        Selection::of(Tenant::default(), vec![status]),
+    )
+    .await;
     found
         .expect("a preview")
         .undo

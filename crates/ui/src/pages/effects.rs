@@ -53,11 +53,6 @@ fn kind_chip(kind: OpenEffectKind) -> Markup {
     }
 }
 
-fn amounts(all: &[Amount]) -> String {
-    let all = all.iter().map(|it| format!("{} {}", it.sum, it.currency));
-    all.collect::<Vec<_>>().join(", ")
-}
-
 fn counted(visit: &PageRequest, found: &OpenEffectSums) -> Markup {
     let row = |it: &OpenEffectSum| {
         let of_kind = Address::new(visit.at("/effects")).with("kind", it.kind);
@@ -66,7 +61,7 @@ fn counted(visit: &PageRequest, found: &OpenEffectSums) -> Markup {
                 td.what { a href=(of_kind.text()) { (kind_chip(it.kind)) } " " b { (it.step) } " " br; span.quiet { (it.task_type) } }
                 td data-head="Service" { (it.service.as_deref().unwrap_or("–")) }
                 td data-head="Effects" { (number(it.effects)) }
-                td data-head="Amount" { @if it.amounts.is_empty() { "–" } @else { (amounts(&it.amounts)) } }
+                td data-head="Amount" { @if it.amounts.is_empty() { "–" } @else { (Amount::joined(&it.amounts)) } }
                 td data-head="Oldest" { (ago(&it.oldest)) }
                 td data-head="One of them" { (task_link(&visit.shell.base, it.example)) }
             }
@@ -120,7 +115,7 @@ fn one(it: &OpenEffect) -> Markup {
         p {
             (kind_chip(it.kind)) " " b { (it.step) }
             @if let Some(service) = service { " at " (service) }
-            @if !it.amounts.is_empty() { ", " (amounts(&it.amounts)) }
+            (Amount::listed(&it.amounts))
             " " br; span.message { (it.reason) }
         }
     }

@@ -108,7 +108,7 @@ async fn progress_is_seen_and_a_cancel_or_the_limit_of_an_attempt_ends_ffmpeg_an
 
     // Each attempt is too short for it: in the end the task is undone.
     let mut site = Harness::embedded(transcoding())
-        .settings(|settings| settings.longest_attempt = Some(Duration::from_millis(700)))
+        .settings(|settings| settings.longest_attempt = Some(Duration::from_millis(1500)))
         .start()
         .await;
     site.serve(2);
