@@ -1503,7 +1503,7 @@ class _OpenEffectSumMust(TypedDict):
     example: TaskId
     #: Why they are open.
     kind: OpenEffectKind
-    #: Since when the oldest one is open, in UTC.
+    #: The least `since` of their tasks, in UTC.
     oldest: str
     #: Name of the step.
     step: str
@@ -1527,7 +1527,7 @@ class OpenEffectSums(TypedDict):
 
     #: Whether all tasks were looked at; otherwise the newest parked ones, and the newest that have ended.
     complete: bool
-    #: Those that people can still decide about first, then the most frequent.
+    #: By kind, and of a kind the most frequent first.
     sums: List[OpenEffectSum]
     #: Tasks with open effects that were counted.
     tasks: int
@@ -1541,7 +1541,7 @@ class OpenEffects(TypedDict):
 
     #: Its open effects, the last step first.
     effects: List[OpenEffect]
-    #: Since when it is in this state, in UTC.
+    #: When it was last changed, in UTC.
     since: str
     #: State of the task.
     status: TaskStatus

@@ -1236,7 +1236,7 @@ export interface OpenEffectSum {
   example: TaskId;
   /** Why they are open. */
   kind: OpenEffectKind;
-  /** Since when the oldest one is open, in UTC. */
+  /** The least `since` of their tasks, in UTC. */
   oldest: string;
   /** Name of the step. */
   step: string;
@@ -1252,7 +1252,7 @@ export interface OpenEffectSum {
 export interface OpenEffectSums {
   /** Whether all tasks were looked at; otherwise the newest parked ones, and the newest that have ended. */
   complete: boolean;
-  /** Those that people can still decide about first, then the most frequent. */
+  /** By kind, and of a kind the most frequent first. */
   sums: OpenEffectSum[];
   /** Tasks with open effects that were counted. */
   tasks: number;
@@ -1264,7 +1264,7 @@ export interface OpenEffectSums {
 export interface OpenEffects {
   /** Its open effects, the last step first. */
   effects: OpenEffect[];
-  /** Since when it is in this state, in UTC. */
+  /** When it was last changed, in UTC. */
   since: string;
   /** State of the task. */
   status: TaskStatus;
