@@ -30,6 +30,7 @@ pub(super) fn is_compiled(file: &str) -> bool {
     file.starts_with("crates/")
         && file.ends_with(".rs")
         && file.contains("/src/")
+        && !file.ends_with("/tests.rs")
         && file != "crates/counterstep/src/documents.rs"
 }
 
@@ -116,6 +117,8 @@ mod tests {
         let expected =
             [(1, "crates/c/x/a.txt"), (2, "deploy")].map(|(line, path)| (line, path.to_owned()));
         assert_eq!(included("crates/c/src/a.rs", text), expected);
+        assert!(is_compiled("crates/c/src/a.rs"));
+        assert!(!is_compiled("crates/c/src/a/tests.rs"));
     }
 
     #[test]
