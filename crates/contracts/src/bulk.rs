@@ -6,6 +6,7 @@ use crate::cause::FAILURE_CLASSES;
 use crate::forms::{ACTOR, NOTE, ONE_LINE, WITHOUT_CONTROLS};
 use crate::ids::TaskId;
 use crate::labels::Labels;
+use crate::pace::{BulkFailure, BulkResults, Pace, PausedFor};
 use crate::search::LONGEST_SEARCH;
 use crate::settled::SettledAs;
 use crate::state::TaskStatus;
@@ -202,6 +203,9 @@ pub struct BulkRequest {
         skip_serializing_if = "Option::is_none"
     )]
     pub filter: Option<BulkFilter>,
+    /// How fast it goes, and where it pauses by itself. Missing: as fast as it can, to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<Pace>,
     /// Why, for the audit of each task.
     #[schemars(regex(pattern = NOTE), length(min = 1, max = 4000))]
     pub note: String,
@@ -378,6 +382,8 @@ pub struct UndoneStep {
 pub enum BulkStatus {
     /// API processes execute it.
     Running,
+    /// It has paused, or was paused; tasks that were begun are finished.
+    Paused,
     /// It was stopped, and tasks that were begun are finished.
     Stopping,
     /// It was stopped; the tasks that are left are as they were.
@@ -392,6 +398,7 @@ impl BulkStatus {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
+            Self::Paused => "paused",
             Self::Stopping => "stopping",
             Self::Stopped => "stopped",
             Self::Done => "done",
@@ -409,16 +416,6 @@ impl std::fmt::Display for BulkStatus {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())
     }
-}
-
-/// A task for which an operation could not be carried out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct BulkFailure {
-    /// Id of the task.
-    pub task_id: TaskId,
-    /// The reason, as text.
-    #[schemars(regex(pattern = ONE_LINE))]
-    pub reason: String,
 }
 
 /// A bulk operation.
@@ -446,8 +443,26 @@ pub struct BulkView {
     pub note: String,
     /// Who has started it.
     pub actor: String,
+    /// How fast it goes, and where it pauses by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<Pace>,
     /// State of the operation.
     pub status: BulkStatus,
+    /// Why it is paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_for: Option<PausedFor>,
+    /// With a pace: number of its tasks that have gone wrong since it was started or resumed, as `max_failures` counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gone_wrong: Option<u32>,
+    /// What it waits for, and goes on by itself after that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = ONE_LINE))]
+    pub waits_for: Option<String>,
+    /// When it will have ended, at its pace or as fast as it has gone since it was started or resumed; missing while it is paused or
+    /// waits, and where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub expected_end: Option<String>,
     /// Number of tasks on which it was carried out.
     pub done: u64,
     /// Number of tasks on which it could not be carried out.
@@ -464,6 +479,9 @@ pub struct BulkView {
     /// The first failures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<BulkFailure>,
+    /// How its tasks stand now; in the answer about one operation alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub results: Option<BulkResults>,
     /// When it was started. Tasks that are submitted, parked or have ended later are not among its tasks.
     #[schemars(extend("format" = "date-time"))]
     pub created_at: String,

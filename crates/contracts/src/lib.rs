@@ -34,6 +34,7 @@ pub mod open_effects;
 pub mod operation;
 pub mod operator;
 pub mod overrides;
+pub mod pace;
 pub mod problem;
 pub mod progress;
 pub mod queue;

@@ -1,7 +1,8 @@
-//! Operations on many tasks: starting one, which there are, one of them, and stopping it. The kernel executes them.
+//! Operations on many tasks: starting one, which there are, one of them and its tasks, and pausing, resuming and stopping it. The
+//! kernel executes them.
 
 use crate::filters::{declared_name, failure_filter, millis};
-use crate::{Cx, Refused, Run, invalid, search};
+use crate::{Cx, Refused, Run, cursor, invalid, search};
 use counterstep_contracts::bulk::{
     BulkAction, BulkAnswer, BulkFilter, BulkPreview, BulkRequest, BulkView,
 };
@@ -9,6 +10,10 @@ use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::bulk::{
     BulkId, GetBulkOperation, ListBulkOperations, StartBulkOperation, StopBulkOperation,
 };
+use counterstep_contracts::operation::bulk_pace::{
+    BulkTasksQuery, ListBulkOperationTasks, PauseBulkOperation, ResumeBulkOperation,
+};
+use counterstep_contracts::pace::{BulkTask, MOST_OF_PACE, MOST_PER_MINUTE, Pace};
 use counterstep_contracts::{Labels, ProblemCode, SettledAs, TaskStatus};
 use counterstep_kernel::bulk::{self, BulkError, BulkSpec};
 use counterstep_kernel::dead_letters::Selection;
@@ -27,6 +32,7 @@ impl Run for StartBulkOperation {
             patch: body.patch,
             from: body.from,
             selection,
+            pace: body.pace,
             note,
             actor,
         };
@@ -89,6 +95,20 @@ fn fits_its_action(body: &BulkRequest) -> Result<(), Refused> {
     }
     if body.from.is_some() && body.action != BulkAction::RunAgain {
         return Err(invalid("`from` goes with `run-again` only: leave it out").at("from"));
+    }
+    body.pace.as_ref().map_or(Ok(()), is_possible)
+}
+
+fn is_possible(pace: &Pace) -> Result<(), Refused> {
+    for (name, value, most) in [
+        ("sample", pace.sample, MOST_OF_PACE),
+        ("per_minute", pace.per_minute, MOST_PER_MINUTE),
+        ("max_failures", pace.max_failures, MOST_OF_PACE),
+    ] {
+        if value.is_some_and(|value| value < 1 || value > most) {
+            let detail = format!("`{name}` is a number from 1 to {most}");
+            return Err(invalid(detail).at(format!("pace.{name}")));
+        }
     }
     Ok(())
 }
@@ -175,6 +195,41 @@ impl Run for StopBulkOperation {
     async fn run(cx: Cx, BulkId(id): BulkId, (): ()) -> Result<BulkView, Refused> {
         let (store, actor) = (&cx.engine.ports.store, cx.actor::<Self>());
         Ok(bulk::stop(store, &cx.caller.tenant, &id, &actor).await?)
+    }
+}
+
+impl Run for PauseBulkOperation {
+    async fn run(cx: Cx, BulkId(id): BulkId, (): ()) -> Result<BulkView, Refused> {
+        let (store, actor) = (&cx.engine.ports.store, cx.actor::<Self>());
+        Ok(bulk::pause(store, &cx.caller.tenant, &id, &actor).await?)
+    }
+}
+
+impl Run for ResumeBulkOperation {
+    async fn run(cx: Cx, BulkId(id): BulkId, (): ()) -> Result<BulkView, Refused> {
+        let (store, actor) = (&cx.engine.ports.store, cx.actor::<Self>());
+        Ok(bulk::resume(store, &cx.caller.tenant, &id, &actor).await?)
+    }
+}
+
+impl Run for ListBulkOperationTasks {
+    async fn run(
+        cx: Cx,
+        BulkId(id): BulkId,
+        asked: BulkTasksQuery,
+    ) -> Result<Page<BulkTask>, Refused> {
+        let tenant = &cx.caller.tenant;
+        let from = asked
+            .cursor
+            .as_ref()
+            .map_or(Ok(0), |cursor| cursor::read_place(&cursor.0, &id, tenant))?;
+        let most = usize::try_from(asked.limit.0).unwrap_or(usize::MAX);
+        let found = bulk::tasks(&cx.engine.ports.store, tenant, &id, from, most);
+        let (items, is_more) = found.await?;
+        Ok(Page {
+            next_cursor: is_more.then(|| cursor::at_place(from + items.len(), &id, tenant)),
+            items,
+        })
     }
 }
 

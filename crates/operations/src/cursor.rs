@@ -54,6 +54,24 @@ pub fn read_name(cursor: &str, tenant: &Tenant) -> Result<String, Refused> {
     name.map(str::to_owned).ok_or_else(not_ours)
 }
 
+/// The cursor of the page that begins at this place of what this operation on many tasks has done.
+#[must_use]
+pub fn at_place(place: usize, of: &str, tenant: &Tenant) -> String {
+    let sealed = format!("list of tasks of {of} {place} {tenant:?}");
+    let digest = Sha256::digest(sealed.as_bytes());
+    format!("{place}.{}", hex(&digest[..8]))
+}
+
+/// The place at which a page begins.
+///
+/// # Errors
+/// Where no answer gave it for this list.
+pub fn read_place(cursor: &str, of: &str, tenant: &Tenant) -> Result<usize, Refused> {
+    let read = cursor.split('.').next().and_then(|it| it.parse().ok());
+    read.filter(|&place| cursor == at_place(place, of, tenant))
+        .ok_or_else(not_ours)
+}
+
 /// The line of a log after which a page begins. It is not sealed: a line that is not there is the same as
 /// the last one before it.
 ///
@@ -166,6 +184,18 @@ mod tests {
             &moved,
         ] {
             assert!(read_child(forged, &query).is_err(), "{forged}");
+        }
+    }
+
+    #[test]
+    fn only_a_cursor_of_the_same_operation_is_taken() {
+        let tenant = Tenant::default();
+        let cursor = at_place(50, "one", &tenant);
+        assert_eq!(read_place(&cursor, "one", &tenant).ok(), Some(50));
+        assert!(read_place(&cursor, "other", &tenant).is_err());
+        assert!(read_place(&cursor, "one", &Tenant("umbra".to_owned())).is_err());
+        for forged in ["", ".", "50", "-1.0", &cursor.replacen("50", "51", 1)] {
+            assert!(read_place(forged, "one", &tenant).is_err(), "{forged}");
         }
     }
 

@@ -5,7 +5,7 @@ use crate::failed::{Answer, Cause, Failed};
 use crate::page_request::PageRequest;
 use crate::pages::search::Filter;
 use crate::pages::tasks::{self, Found};
-use crate::pages::{bulk, overview, part, task};
+use crate::pages::{bulk_operation, overview, part, task};
 use crate::query::{Fields, segment};
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::Payload;
@@ -91,7 +91,7 @@ pub(crate) async fn tasks(request: HttpRequest) -> Answer {
 pub(crate) async fn bulk(request: HttpRequest) -> Answer {
     serve(&request, move |visit| {
         Box::pin(async move {
-            let (html, has_ended) = bulk::shown(&visit).await?;
+            let (html, has_ended) = bulk_operation::shown(&visit).await?;
             Ok(Part {
                 html,
                 changes: None,

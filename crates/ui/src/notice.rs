@@ -30,6 +30,8 @@ const NOTICES: &[(&str, &str)] = &[
     ("putView", "Saved."),
     ("deleteView", "Deleted."),
     ("started", "The operation has started."),
+    ("paused", "No further task is begun."),
+    ("resumed", "It goes on."),
     ("stopped", "No further task is begun."),
     ("sent", "It is sent again."),
 ];

@@ -11,8 +11,8 @@ use crate::pages::search::Views;
 use crate::pages::types::Types;
 use crate::pages::workers::Machines;
 use crate::pages::{
-    bulk, declared, effects, get, limits, overview, parked, queues, schedules, search, submit,
-    task, tasks, types, worker, workers,
+    bulk, bulk_operation, declared, effects, get, limits, overview, parked, queues, schedules,
+    search, submit, task, tasks, types, worker, workers,
 };
 use crate::{assets, live, sign_in};
 use actix_web::web::{self, ServiceConfig, post, resource};
@@ -46,7 +46,8 @@ pub(crate) fn configure(config: &mut ServiceConfig, operations: &[Declared]) {
         .service(resource("/submit").route(get().to(submit::types)))
         .service(resource("/parked").route(get().to(parked::get)))
         .service(resource("/effects").route(get().to(effects::get)))
-        .service(resource("/bulk/{id}").route(get().to(bulk::get)))
+        .service(resource("/bulk/{id}").route(get().to(bulk_operation::get)))
+        .service(resource("/bulk/{id}/tasks").route(get().to(bulk_operation::tasks)))
         .service(resource("/types").route(get().to(types::list)))
         .service(resource("/types/{name}").route(get().to(types::get)))
         .service(resource("/schedules").route(get().to(schedules::get)))
@@ -67,7 +68,11 @@ fn decisions(operations: &[Declared]) -> Vec<(String, Resource)> {
         ),
         decision("/submit/{type}", submit::page, submit::post),
         decision("/bulk/new", bulk::new, bulk::start),
-        decision("/bulk/{id}/stop", bulk::stopping, bulk::stop),
+        decision(
+            "/bulk/{id}/{what:pause|resume|stop}",
+            bulk_operation::changing,
+            bulk_operation::change,
+        ),
     ];
     let of = |it: &Declared| {
         let (it, command) = (*it, declared::command(it)?);

@@ -403,7 +403,7 @@ async fn what_was_handed_in_stands_nowhere_in_clear_and_goes_with_its_key() {
     }
     // With their keys they can be read by no program: they are gone, and not left out of the lists.
     let left = "DO $$ BEGIN
-        IF EXISTS (SELECT FROM documents WHERE tenant = 'acme' AND kind IN ('schedule', 'bulk'))
+        IF EXISTS (SELECT FROM documents WHERE tenant = 'acme' AND kind IN ('schedule', 'bulk', 'bulk_tasks'))
         THEN RAISE EXCEPTION 'documents are left'; END IF; END $$";
     let postgres = &words.cluster.servers.postgres;
     postgres

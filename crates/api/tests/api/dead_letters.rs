@@ -4,7 +4,9 @@ use crate::site::{Site, eventually};
 use counterstep_contracts::bulk::{BulkPreview, BulkStatus, BulkView, DeadLetterGroups};
 use counterstep_contracts::http::{AuditTrail, Page, TaskView};
 use counterstep_contracts::open_effects::{OpenEffectKind, OpenEffectSums, OpenEffects};
+use counterstep_contracts::pace::{BulkTask, PausedFor};
 use counterstep_contracts::{TaskId, TaskStatus};
+use std::collections::BTreeSet;
 
 const OPERATIONS: &str = "/api/bulk-operations";
 
@@ -113,7 +115,13 @@ async fn a_group_is_counted_looked_at_and_settled() {
     }
     let listed: Page<BulkView> = site.get(OPERATIONS).await.json(200);
     assert_eq!(listed.items.len(), 1);
-    assert_eq!(listed.items[0], view);
+    let results = view.results.clone().expect("of one alone");
+    assert_eq!(results.by_status, [(TaskStatus::Resolved, 3)].into());
+    let of_list = BulkView {
+        results: None,
+        ..view.clone()
+    };
+    assert_eq!(listed.items[0], of_list);
     let stop = format!("{OPERATIONS}/{}/stop", view.id);
     let again: BulkView = site.post(&stop, "").await.json(200);
     assert_eq!(
@@ -277,4 +285,57 @@ async fn the_page_of_open_effects_leads_to_the_tasks_of_a_kind() {
     assert!(leads_to(stuck) && page.contains("All kinds"), "{page}");
     // Nor is it the one that its row names: that is the newest.
     assert!(!leads_to(parked[0]), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operation_with_a_pace_waits_for_a_person_and_lists_its_tasks_page_by_page() {
+    let (site, tasks) = with_dead_letters(7).await;
+    let body = |pace: &str| {
+        format!(r#"{{"action":"resolve","as":"skipped","filter":{{}},"note":"x","pace":{pace}}}"#)
+    };
+    for (pace, field) in [
+        (r#"{"sample":0}"#, "pace.sample"),
+        (r#"{"per_minute":60001}"#, "pace.per_minute"),
+        (r#"{"max_failures":0}"#, "pace.max_failures"),
+    ] {
+        let refused = site.post(OPERATIONS, body(pace)).await;
+        let problem = refused.problem(422, "invalid-request");
+        assert_eq!(problem["pointer"], field, "{pace}");
+    }
+    let started: BulkView = site
+        .post(OPERATIONS, body(r#"{"sample":2}"#))
+        .await
+        .json(202);
+    let path = format!("{OPERATIONS}/{}", started.id);
+    let paused = eventually("its pause", || async {
+        let view: BulkView = site.get(&path).await.json(200);
+        match view.status {
+            BulkStatus::Paused => Ok(view),
+            _ => Err(format!("{view:?}")),
+        }
+    })
+    .await;
+    assert_eq!(
+        (paused.done, paused.paused_for),
+        (2, Some(PausedFor::Sample))
+    );
+    site.post(&format!("{path}/resume"), "")
+        .await
+        .assert_status(200);
+    let all = ended(&site, &started.id).await.done as usize;
+    assert_eq!(all, tasks.len());
+    let (mut listed, mut next) = (BTreeSet::new(), "?limit=3".to_owned());
+    loop {
+        let page: Page<BulkTask> = site.get(&format!("{path}/tasks{next}")).await.json(200);
+        listed.extend(page.items.iter().map(|it| it.task_id));
+        match page.next_cursor {
+            Some(cursor) => next = format!("?limit=3&cursor={cursor}"),
+            None => break,
+        }
+    }
+    assert_eq!(listed.len(), all);
+    let forged = site
+        .get(&format!("{path}/tasks?cursor=3.0011223344556677"))
+        .await;
+    forged.problem(400, "malformed-parameter");
 }

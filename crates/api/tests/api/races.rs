@@ -128,12 +128,18 @@ async fn request_for(site: &Site, route: RouteView) -> Request {
             let body = json!({ "action": "redrive", "filter": {}, "note": "x", "actor": "kim" });
             Request::of(task, path, body)
         }
-        ("POST", "/api/bulk-operations/{id}/stop") => {
+        ("POST", path) if path.starts_with("/api/bulk-operations/{id}/") => {
             let body = json!({ "action": "redrive", "filter": {}, "note": "x", "actor": "kim" });
             let started = site.post("/api/bulk-operations", body.to_string()).await;
             let started: Value = started.json(202);
             let id = started["id"].as_str().expect("an id");
-            Request::new(path.replace("{id}", id), note())
+            let path = path.replace("{id}", id);
+            if let Some(of) = path.strip_suffix("/resume") {
+                site.post(&format!("{of}/pause"), "")
+                    .await
+                    .assert_status(200);
+            }
+            Request::new(path, note())
         }
         ("POST", "/api/tasks/{id}/result/{name}/link") => {
             let task = site.keep("a.txt", "text/plain", "hello").await;

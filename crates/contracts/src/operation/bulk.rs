@@ -1,10 +1,11 @@
 //! Operations on many tasks: starting one, which there are, one of them, and stopping it.
 
+use super::bulk_shown::{answered, list, shown};
 use super::command::{FROM, Flag, LABEL, NOTE, PATCH, Preset, SINCE, Takes, UNTIL, flag};
 use super::dead_letters::{GROUP_IDS, group};
 use super::decisions::AS;
 use super::examples::{CHANGED, GROUP, MADE, OTHER, TASK};
-use super::shown::{Cell, Shown, Table, View};
+use super::shown::Shown;
 use super::{
     About, Access, Chapter, Ids, Link, Operation, OtherAnswer, Param, WHOLE_LIST, schema,
     text_target,
@@ -15,8 +16,10 @@ use crate::bulk::{
     BulkView, UndoneStep, UnusualTask,
 };
 use crate::http::Page;
+use crate::pace::{BulkResults, Pace};
 use crate::{ProblemCode, TaskStatus};
 use serde_json::json;
+use std::collections::BTreeMap;
 
 /// The id of an operation on many tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,6 +88,12 @@ const FIRST: Flag = SINCE.at("filter.since").one_of();
 const LAST: Flag = UNTIL.at("filter.until").one_of();
 const CLASS: Flag = flag("filter.failure_class", "--failure-class", Takes::Filter).one_of();
 const TEXT: Flag = flag("filter.failure_text", "--failure-text", Takes::Filter).one_of();
+const SAMPLE: Flag = flag("pace.sample", "--sample", Takes::Number)
+    .is("Decide on this many, and pause until `bulk resume`");
+const PER_MINUTE: Flag = flag("pace.per_minute", "--per-minute", Takes::Number)
+    .is("Decide on at most this many a minute");
+const MAX_FAILURES: Flag = flag("pace.max_failures", "--max-failures", Takes::Number)
+    .is("Pause when this many of its tasks have gone wrong: are parked again, or have failed");
 const PREVIEW: Flag = flag("preview", "--preview", Takes::Text).is("Count them and change nothing");
 const SETTLED: Flag = AS.is("What has become of them").needed();
 
@@ -94,8 +103,22 @@ const PRESETS: &[Preset] = &[
         "Retry many parked tasks, with their retries anew, from the steps that they have completed",
         &[("action", "redrive")],
         &[
-            OF_GROUP, ALL, SEARCH, OF_TYPE, STATUS, LABELS, FIRST, LAST, CLASS, TEXT, PREVIEW,
-            PATCH, NOTE,
+            OF_GROUP,
+            ALL,
+            SEARCH,
+            OF_TYPE,
+            STATUS,
+            LABELS,
+            FIRST,
+            LAST,
+            CLASS,
+            TEXT,
+            PREVIEW,
+            PATCH,
+            SAMPLE,
+            PER_MINUTE,
+            MAX_FAILURES,
+            NOTE,
         ],
     ),
     Preset::of(
@@ -103,8 +126,22 @@ const PRESETS: &[Preset] = &[
         "Settle many parked tasks by hand: they end as resolved",
         &[("action", "resolve")],
         &[
-            SETTLED, OF_GROUP, ALL, SEARCH, OF_TYPE, STATUS, LABELS, FIRST, LAST, CLASS, TEXT,
-            PREVIEW, NOTE,
+            SETTLED,
+            OF_GROUP,
+            ALL,
+            SEARCH,
+            OF_TYPE,
+            STATUS,
+            LABELS,
+            FIRST,
+            LAST,
+            CLASS,
+            TEXT,
+            PREVIEW,
+            SAMPLE,
+            PER_MINUTE,
+            MAX_FAILURES,
+            NOTE,
         ],
     ),
     Preset::of(
@@ -112,7 +149,21 @@ const PRESETS: &[Preset] = &[
         "Cancel many tasks that have not ended and are not parked: what they have done is undone",
         &[("action", "cancel")],
         &[
-            OF_GROUP, ALL, SEARCH, OF_TYPE, STATUS, LABELS, FIRST, LAST, CLASS, TEXT, PREVIEW, NOTE,
+            OF_GROUP,
+            ALL,
+            SEARCH,
+            OF_TYPE,
+            STATUS,
+            LABELS,
+            FIRST,
+            LAST,
+            CLASS,
+            TEXT,
+            PREVIEW,
+            SAMPLE,
+            PER_MINUTE,
+            MAX_FAILURES,
+            NOTE,
         ],
     ),
     Preset::of(
@@ -133,6 +184,9 @@ const PRESETS: &[Preset] = &[
             PREVIEW,
             FROM,
             PATCH,
+            SAMPLE,
+            PER_MINUTE,
+            MAX_FAILURES,
             NOTE,
         ],
     ),
@@ -177,11 +231,20 @@ impl Operation for StartBulkOperation {
             from: None,
             group: Some(GROUP.to_owned()),
             filter: Some(of_type()),
+            pace: Some(pace()),
             note: "the bank is back".to_owned(),
             actor: Some("kim".to_owned()),
             preview: false,
         };
         (request, BulkAnswer::Started(bulk()))
+    }
+}
+
+const fn pace() -> Pace {
+    Pace {
+        sample: Some(20),
+        per_minute: Some(600),
+        max_failures: Some(5),
     }
 }
 
@@ -323,146 +386,29 @@ pub fn bulk() -> BulkView {
         },
         note: "the bank is back (by kim)".to_owned(),
         actor: "operator:kim".to_owned(),
+        pace: Some(pace()),
         status: BulkStatus::Running,
+        paused_for: None,
+        gone_wrong: Some(3),
+        waits_for: Some("the circuit breaker `bank`, which is open".to_owned()),
+        expected_end: Some(CHANGED.to_owned()),
         done: 600,
         failed: 0,
         skipped: 1,
         already_run_again: None,
         left: Some(4211),
         failures: Vec::new(),
+        results: Some(BulkResults {
+            tasks: 500,
+            by_status: BTreeMap::from([
+                (TaskStatus::Completed, 497),
+                (TaskStatus::DeadLettered, 3),
+            ]),
+            deleted: 0,
+        }),
         created_at: MADE.to_owned(),
         updated_at: CHANGED.to_owned(),
     }
-}
-
-/// How an operation stands, and the first failures.
-fn shown(view: &BulkView) -> View {
-    let progress = progress(view);
-    let of_all = format!("{} {} {}: {progress}", view.id, view.action, view.status);
-    let failed = view.failures.iter();
-    let failed = failed.map(|it| format!("  {}: {}", it.task_id, it.reason).into());
-    View::Lines([of_all.into()].into_iter().chain(failed).collect())
-}
-
-/// What was started, or which tasks it would be for.
-fn answered(answer: &BulkAnswer) -> View {
-    match answer {
-        BulkAnswer::Started(view) => shown(view),
-        BulkAnswer::Preview(found) => would_be_for(found),
-    }
-}
-
-/// Which tasks an operation would be for.
-fn would_be_for(found: &BulkPreview) -> View {
-    let at_least = if found.complete { "" } else { "at least " };
-    let mut lines = vec![format!(
-        "{at_least}{}; nothing was changed",
-        tasks(found.count)
-    )];
-    if let Some(again @ 1..) = found.already_run_again {
-        lines.push(format!("already run again, and left out: {again}"));
-    }
-    if let Some(refused) = found.refused.as_ref().filter(|it| !it.reasons.is_empty()) {
-        lines.push(format!("would be refused, of {}:", tasks(refused.tasks)));
-        let reasons = refused.reasons.iter();
-        lines.extend(reasons.map(|it| format!("  {}: {}", it.tasks, it.reason)));
-    }
-    lines.extend(found.group.iter().map(|group| format!("group: {group}")));
-    lines.extend(found.filter.as_ref().map(|filter| {
-        // A filter is texts, times and labels: there is none that has no form as JSON.
-        format!(
-            "filter: {}",
-            serde_json::to_string(filter).unwrap_or_default()
-        )
-    }));
-    let causes = found.causes.iter();
-    lines.extend(causes.map(|it| {
-        format!(
-            "cause of {}: {}, {}: {}",
-            it.count, it.task_type, it.cause, it.text
-        )
-    }));
-    lines.extend(found.undo.iter().flat_map(what_if));
-    lines.extend(found.tasks.iter().map(ToString::to_string));
-    View::Lines(lines.into_iter().map(Cell::from).collect())
-}
-
-/// What would become of the tasks.
-fn what_if(undo: &BulkUndo) -> Vec<String> {
-    let mut lines = Vec::new();
-    if undo.unknown > 0 {
-        lines.push(format!("of {} no code is known here", tasks(undo.unknown)));
-    }
-    let looked_at = tasks(undo.tasks) + &Amount::listed(&undo.amounts);
-    let some = |count: u64, what: &str| match count {
-        0 => String::new(),
-        count => format!(", {count} {what}"),
-    };
-    if !undo.goes_on.is_empty() {
-        lines.push(format!("would go on, of {looked_at}:"));
-    }
-    lines.extend(undo.goes_on.iter().map(|it| {
-        let in_doubt = some(it.in_doubt, "in doubt");
-        format!(
-            "  from {} of {}: {}{in_doubt}",
-            it.step, it.task_type, it.tasks
-        )
-    }));
-    if !undo.steps.is_empty() || undo.goes_on.is_empty() {
-        lines.push(format!("would be undone, of {looked_at}:"));
-    }
-    lines.extend(undo.steps.iter().map(|it| {
-        let more = some(it.in_doubt, "in doubt") + &some(it.gave_up, "gave up before");
-        let (step, undo, sums) = (&it.step, &it.undo, Amount::listed(&it.amounts));
-        format!(
-            "  {step} of {} by {undo}: {}{sums}{more}",
-            it.task_type, it.tasks
-        )
-    }));
-    let unusual = undo.unusual.iter();
-    lines.extend(unusual.map(|it| format!("differs: {} {}", it.task_id, it.differs)));
-    lines
-}
-
-fn tasks(count: u64) -> String {
-    format!("{count} task{}", if count == 1 { "" } else { "s" })
-}
-
-fn progress(view: &BulkView) -> String {
-    let left = view
-        .left
-        .map_or_else(|| "more".to_owned(), |left| left.to_string());
-    let again = view.already_run_again;
-    let again = again.map_or_else(String::new, |again| format!("{again} already run again, "));
-    format!(
-        "{} done, {} failed, {} skipped, {again}{left} left",
-        view.done, view.failed, view.skipped
-    )
-}
-
-fn list(page: &Page<BulkView>) -> View {
-    let row = |view: &BulkView| {
-        vec![
-            Cell::name(&view.id),
-            Cell::of(&view.action),
-            Cell::of(&view.status),
-            progress(view).into(),
-            Cell::Time(view.created_at.clone()),
-            Cell::of(&view.actor),
-            Cell::of(&view.note),
-        ]
-    };
-    let heads = [
-        "operation",
-        "action",
-        "status",
-        "progress",
-        "started",
-        "by",
-        "note",
-    ];
-    let rows = page.items.iter().map(row);
-    View::Table(Table::of("bulk operations", &heads, rows))
 }
 
 #[cfg(test)]

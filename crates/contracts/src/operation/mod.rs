@@ -6,6 +6,8 @@ mod about;
 pub mod alerts;
 pub mod breakers;
 pub mod bulk;
+pub mod bulk_pace;
+mod bulk_shown;
 pub(crate) mod command;
 pub mod dead_letters;
 pub mod decisions;
@@ -312,6 +314,9 @@ macro_rules! operations {
             $crate::operation::bulk::StartBulkOperation,
             $crate::operation::bulk::GetBulkOperation,
             $crate::operation::bulk::StopBulkOperation,
+            $crate::operation::bulk_pace::PauseBulkOperation,
+            $crate::operation::bulk_pace::ResumeBulkOperation,
+            $crate::operation::bulk_pace::ListBulkOperationTasks,
             $crate::operation::workers::ListWorkers,
             $crate::operation::workers::ShowWorker,
         }

@@ -28,8 +28,10 @@ const FORM: i64 = 1;
 const TRIES: u32 = 200;
 
 /// The stable names of all changes: a test of the API makes each of them.
-pub const ADMIN_EVENTS: [&str; 22] = [
+pub const ADMIN_EVENTS: [&str; 24] = [
     "breaker_closed",
+    "bulk_paused",
+    "bulk_resumed",
     "bulk_started",
     "bulk_stopped",
     "document_erased",

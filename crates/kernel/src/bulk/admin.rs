@@ -1,6 +1,9 @@
-//! What people ask about bulk operations: a new one, how they stand, and that one is stopped. Must not change a task.
+//! What people ask about bulk operations: a new one, how they stand, and that one pauses, goes on or is stopped. Must not change a
+//! task.
 
-use super::operation::{BulkSpec, KIND, Operation};
+use super::decided::results;
+use super::error::{BulkError, MOST};
+use super::operation::{BulkSpec, KIND, Operation, find};
 use super::preview::look;
 use crate::audit::admin_audit::{self, AdminChange};
 use crate::documents::{Edit, edit};
@@ -8,32 +11,10 @@ use crate::engine::Engine;
 use crate::ports::{Document, DocumentQuery, Documents, Store, StoreError};
 use crate::record::DbTime;
 use counterstep_contracts::bulk::{BulkStatus, BulkView};
+use counterstep_contracts::pace::PausedFor;
 use counterstep_contracts::{Rev, Tenant};
 use futures::future::BoxFuture;
 use serde_json::json;
-
-/// Maximum number of operations of a tenant, and of a list.
-const MOST: u32 = 1_000;
-
-/// An operation was not started, shown or stopped.
-#[derive(Debug, thiserror::Error)]
-pub enum BulkError {
-    /// The tenant has none of this id.
-    #[error("there is no such bulk operation")]
-    Gone,
-    /// The tenant has as many as there may be.
-    #[error("there are {MOST} bulk operations of the last 30 days: as many as there may be")]
-    TooMany,
-    /// An older program named the group, by what had turned its tasks; they have these ids now.
-    #[error("the group has another id now, since tasks are grouped by what blocks them: {0}")]
-    Renamed(String),
-    /// Every retry met a concurrent change of it.
-    #[error("the operation was changed meanwhile: try again")]
-    Moved,
-    /// The database.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
 
 /// Starts an operation; API processes execute it.
 ///
@@ -94,6 +75,7 @@ fn entry(
             "type": spec.selection.task_type,
             "statuses": spec.selection.statuses,
             "group": group,
+            "pace": spec.pace,
         }),
     }
 }
@@ -132,23 +114,11 @@ pub async fn list(store: &Store, tenant: &Tenant) -> Result<Vec<BulkView>, Store
 /// [`BulkError`].
 pub async fn show(store: &Store, tenant: &Tenant, id: &str) -> Result<BulkView, BulkError> {
     let (document, operation, _) = find(store, tenant, id).await?;
-    Ok(operation.view(&document))
-}
-
-async fn find(
-    store: &Store,
-    tenant: &Tenant,
-    id: &str,
-) -> Result<(Document, Operation, DbTime), BulkError> {
-    let query = DocumentQuery::Named {
-        kind: KIND,
-        tenant: tenant.clone(),
-        names: vec![id.to_owned()],
-    };
-    let found = store.documents(&query).await?;
-    let document = found.rows.into_iter().next().ok_or(BulkError::Gone)?;
-    let operation = Operation::read(&document)?;
-    Ok((document, operation, found.now))
+    let results = results(store, &document, &operation).await?;
+    Ok(BulkView {
+        results: Some(results),
+        ..operation.view(&document)
+    })
 }
 
 /// Stops one: tasks that were begun are finished, the others stay as they are. One that has ended stays
@@ -162,29 +132,73 @@ pub async fn stop(
     id: &str,
     actor: &str,
 ) -> Result<BulkView, BulkError> {
+    let open = [BulkStatus::Running, BulkStatus::Paused];
+    let stop = |operation: &mut Operation, _| operation.stop();
+    change(store, tenant, id, (actor, "bulk_stopped"), &open, stop).await
+}
+
+/// Pauses one: tasks that were begun are finished. One that does not run stays as it is.
+///
+/// # Errors
+/// [`BulkError`].
+pub async fn pause(
+    store: &Store,
+    tenant: &Tenant,
+    id: &str,
+    actor: &str,
+) -> Result<BulkView, BulkError> {
+    let runs = [BulkStatus::Running];
+    let pause = |operation: &mut Operation, _| operation.pause(PausedFor::Person);
+    change(store, tenant, id, (actor, "bulk_paused"), &runs, pause).await
+}
+
+/// Lets a paused one go on; its failures are counted anew. One that is not paused stays as it is.
+///
+/// # Errors
+/// [`BulkError`].
+pub async fn resume(
+    store: &Store,
+    tenant: &Tenant,
+    id: &str,
+    actor: &str,
+) -> Result<BulkView, BulkError> {
+    let paused = [BulkStatus::Paused];
+    let resume = Operation::resume;
+    change(store, tenant, id, (actor, "bulk_resumed"), &paused, resume).await
+}
+
+/// Changes one that is in one of these states.
+async fn change(
+    store: &Store,
+    tenant: &Tenant,
+    id: &str,
+    (actor, event): (&str, &'static str),
+    states: &[BulkStatus],
+    change: impl Fn(&mut Operation, DbTime),
+) -> Result<BulkView, BulkError> {
     let names = [id];
     let written = edit(store, KIND, tenant, &names, |found| {
         let now = found.now;
         let document = found.rows.into_iter().next().ok_or(BulkError::Gone)?;
         let mut operation = Operation::read(&document)?;
-        if operation.status != BulkStatus::Running {
+        if !states.contains(&operation.status) {
             return Ok(Edit::keep(operation.view(&document)));
         }
-        let due_at = if operation.slice.is_empty() {
-            operation.status = BulkStatus::Stopped;
-            operation.due(now)
-        } else {
-            operation.status = BulkStatus::Stopping;
+        change(&mut operation, now);
+        let due_at = match operation.slice.is_empty() {
+            true => operation.due(now),
             // When the claim ends.
-            document.due_at.unwrap_or(now)
+            false => document.due_at.unwrap_or(now),
         };
+        let pages = operation.take_pages(id)?;
         let write = operation.write(id, document.rev, due_at)?;
-        let entry = entry(store, &operation, id, "bulk_stopped", actor);
+        let entry = entry(store, &operation, id, event, actor);
         let view = operation.view(&Document {
             seen_at: now,
             ..document
         });
-        Ok::<_, BulkError>(Edit::write(write, view).audited(entry))
+        let edit = Edit::write(write, view).along(pages);
+        Ok::<_, BulkError>(edit.audited(entry))
     });
     // Its executor writes it a few times a second.
     written.await?.ok_or(BulkError::Moved)

@@ -1,7 +1,8 @@
 //! What a bulk operation does with one task: the same call as for one alone. Done twice, after a process ended in
 //! between, it comes to the same.
 
-use super::operation::{BulkSpec, Chosen, Operation, Outcome};
+use super::operation::{BulkSpec, Operation};
+use super::outcome::{Chosen, Outcome};
 use crate::change::ChangeError;
 use crate::client::request_edit::RequestEdit;
 use crate::client::{self, AgainError, CannotKeep, Refusal, RunAgain, SubmitError};
@@ -44,12 +45,12 @@ async fn parked(
     engine: &Engine,
     id: &str,
     operation: &Operation,
-    Chosen { task, rev }: Chosen,
+    Chosen { task, rev, .. }: Chosen,
 ) -> Result<Outcome, StoreError> {
     let mut rev = rev;
     for _ in 0..TRIES {
         match decide(engine, id, &operation.spec, task, rev).await {
-            Ok(_) => return Ok(Outcome::Done),
+            Ok(_) => return Ok(Outcome::DONE),
             Err(OperatorError::Moved | OperatorError::NotParked(_)) => {}
             Err(OperatorError::Gone | OperatorError::Change(ChangeError::Gone)) => break,
             Err(OperatorError::Change(ChangeError::Store(error))) => return of_store(error),
@@ -63,7 +64,7 @@ async fn parked(
         // no entry of this operation, there was none at that revision.
         let there = load::read(engine, task).await?;
         if done_at(engine, id, task).await?.is_some() {
-            return Ok(Outcome::Done);
+            return Ok(Outcome::DONE);
         }
         let same = |row: &TaskRow| {
             row.status.is_parked() && row.updated_at <= operation.created_at && row.rev != rev
@@ -138,7 +139,7 @@ async fn cancel(
     engine: &Engine,
     id: &str,
     spec: &BulkSpec,
-    Chosen { task, rev }: Chosen,
+    Chosen { task, rev, .. }: Chosen,
 ) -> Result<Outcome, StoreError> {
     let decision = Decision {
         note: spec.note.clone(),
@@ -151,12 +152,12 @@ async fn cancel(
             Ok(if is_counted {
                 Outcome::Counted
             } else {
-                Outcome::Done
+                Outcome::DONE
             })
         }
-        Ok(_) => Ok(Outcome::Done),
+        Ok(_) => Ok(Outcome::DONE),
         // What this operation has cancelled may be undone by now.
-        Err(Refusal::TooLate(_)) if done_at(engine, id, task).await?.is_some() => Ok(Outcome::Done),
+        Err(Refusal::TooLate(_)) if done_at(engine, id, task).await?.is_some() => Ok(Outcome::DONE),
         Err(Refusal::Gone | Refusal::TooLate(_) | Refusal::Change(ChangeError::Gone)) => {
             Ok(Outcome::Skipped)
         }
@@ -187,10 +188,13 @@ async fn run_again(
         };
         return match client::run_again(engine, task, order).await {
             Ok(again) if again.replayed => {
+                let new_task = Some(again.answer.task_id);
                 let done_at = done_at(engine, id, again.answer.task_id).await?;
-                Ok(done_at.map_or(Outcome::AlreadyRunAgain, |_| Outcome::Done))
+                Ok(done_at.map_or(Outcome::AlreadyRunAgain, |_| Outcome::Done { new_task }))
             }
-            Ok(_) => Ok(Outcome::Done),
+            Ok(again) => Ok(Outcome::Done {
+                new_task: Some(again.answer.task_id),
+            }),
             // Another operation, with another patch or from another step.
             Err(AgainError::Submit(error @ SubmitError::KeyMismatch)) => {
                 let ran_again = ran_again(engine, id, spec, task).await?;
@@ -230,7 +234,9 @@ async fn ran_again(
     let successors = store.successors(&spec.selection.tenant, task).await?;
     for successor in &successors {
         if done_at(engine, id, *successor).await?.is_some() {
-            return Ok(Some(Outcome::Done));
+            return Ok(Some(Outcome::Done {
+                new_task: Some(*successor),
+            }));
         }
     }
     Ok((!successors.is_empty()).then_some(Outcome::AlreadyRunAgain))

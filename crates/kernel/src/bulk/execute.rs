@@ -2,11 +2,16 @@
 //! slice by writing it down and moving the due time. One that stops in the middle leaves a slice that
 //! another one takes over; what was done of it shows in the journals of its tasks, so none is done twice.
 
+use super::admin;
 use super::decide;
-use super::operation::{CLAIM, Chosen, KIND, Operation, Outcome};
+use super::decided::forget;
+use super::error::BulkError;
+use super::operation::{CLAIM, KIND, Operation};
+use super::outcome::{Chosen, Outcome};
+use super::pacing::{Breakers, breakers};
 use crate::cancel::CancelToken;
 use crate::dead_letters::Selection;
-use crate::documents::{Edit, busy, delete, edit};
+use crate::documents::{Edit, busy, edit};
 use crate::engine::Engine;
 use crate::host::under_way::UnderWay;
 use crate::ports::{Clock, Document, DocumentQuery, DuePlace, StoreError, TaskLine};
@@ -184,24 +189,28 @@ async fn slice(
 ) -> Result<(), StoreError> {
     let store = &engine.ports.store;
     if operation.status.has_ended() {
-        let gone = delete(KIND, document.tenant, document.name, document.rev);
-        return store.put_document(&gone).await.map(drop);
+        return forget(store, document, &operation).await;
     }
     let id = &document.name;
+    if operation.status == BulkStatus::Paused && operation.slice.is_empty() {
+        // No person has resumed it in time.
+        let stopped = admin::stop(store, &document.tenant, id, "counterstep").await;
+        return stopped.map(drop).or_else(of_stop);
+    }
     // What another process has begun comes first.
     if operation.slice.is_empty() && operation.status == BulkStatus::Running {
-        if !operation.is_at_undecided() {
-            choose(engine, &mut operation).await?;
-        }
-        if operation.slice.is_empty() && operation.is_at_undecided() {
-            operation.take_undecided(slice_of(operation.spec.action), read_at);
+        let due = next_slice(engine, &mut operation, read_at).await?;
+        if let Some(due) = due {
+            let held = operation.write(id, document.rev, due)?;
+            return store.put_document(&held).await.map(drop);
         }
     }
     if operation.slice.is_empty() {
         // There is no further one, or it was stopped.
         operation.count(&[]);
-        let ended = operation.write(id, document.rev, operation.due(read_at))?;
-        return store.put_document(&ended).await.map(drop);
+        let mut writes = operation.take_pages(id)?;
+        writes.push(operation.write(id, document.rev, operation.due(read_at))?);
+        return store.put(&writes).await.map(drop);
     }
     let owner = format!("{}/{}", engine.id, document.rev.0 + 1);
     operation.owner = Some(owner.clone());
@@ -213,38 +222,121 @@ async fn slice(
     finish(engine, &document, &owner, outcomes).await
 }
 
-/// The next tasks.
-async fn choose(engine: &Engine, operation: &mut Operation) -> Result<(), StoreError> {
+/// Makes the next tasks the slice. The time at which it is looked at again, where it pauses or waits instead.
+async fn next_slice(
+    engine: &Engine,
+    operation: &mut Operation,
+    now: DbTime,
+) -> Result<Option<DbTime>, StoreError> {
+    if let Some(pacing) = &mut operation.pacing {
+        pacing.look(engine).await?;
+        let waits = pacing.waits_for_tasks(now);
+        operation.pause_where_it_should();
+        if operation.status == BulkStatus::Paused {
+            return Ok(Some(operation.due(now)));
+        }
+        if waits.is_some() {
+            return Ok(waits);
+        }
+    }
+    if !operation.is_at_undecided() {
+        let mut chosen = choose(engine, operation).await?;
+        if let Some(pacing) = &mut operation.pacing {
+            match breakers(engine, &chosen.types).await? {
+                Breakers::Closed => {}
+                Breakers::HalfOpen => {
+                    chosen.keep_one();
+                    pacing.tries_one(now);
+                }
+                Breakers::Open(name) => {
+                    // Those before it had none that fits.
+                    operation.before = chosen.from;
+                    return Ok(Some(pacing.waits_for_breaker(&name, now)));
+                }
+            }
+        }
+        operation.slice = chosen.slice;
+        operation.before = chosen.before;
+        operation.is_last = chosen.is_last;
+    }
+    if operation.slice.is_empty() && operation.is_at_undecided() {
+        let most = operation.most(slice_of(operation.spec.action));
+        operation.take_undecided(most, now);
+    }
+    let tasks = operation.slice.len();
+    if let Some(pacing) = &mut operation.pacing {
+        pacing.begin(tasks, now);
+    }
+    Ok(None)
+}
+
+/// The next tasks of an operation.
+struct Choice {
+    slice: Vec<Chosen>,
+    /// The types of those that are to go on.
+    types: BTreeSet<String>,
+    /// Those before this one had none that fits; and the next ones are behind that one.
+    from: Option<TaskId>,
+    before: Option<TaskId>,
+    is_last: bool,
+}
+
+impl Choice {
+    /// The others are chosen again.
+    fn keep_one(&mut self) {
+        if self.slice.len() > 1 {
+            self.slice.truncate(1);
+            self.before = self.slice.last().map(|last| last.task);
+            self.is_last = false;
+        }
+    }
+}
+
+async fn choose(engine: &Engine, operation: &Operation) -> Result<Choice, StoreError> {
     let store = &engine.ports.store;
+    let action = operation.spec.action;
+    let most = operation.most(slice_of(action));
+    let mut choice = Choice {
+        slice: Vec::new(),
+        types: BTreeSet::new(),
+        from: operation.before,
+        before: operation.before,
+        is_last: false,
+    };
     for _ in 0..PAGES {
-        let page = operation
-            .spec
-            .selection
-            .page(store, operation.before)
-            .await?;
-        operation.before = page.next;
-        operation.is_last = page.next.is_none();
+        choice.from = choice.before;
+        let page = operation.spec.selection.page(store, choice.before).await?;
+        choice.before = page.next;
+        choice.is_last = page.next.is_none();
         let created_at = operation.created_at;
-        let of_then = page
+        let mut of_then = page
             .lines
             .iter()
             .filter(|line| Selection::is_of(line, created_at));
-        let mut chosen = of_then.map(|line| Chosen {
-            task: line.task,
-            rev: line.rev,
-        });
-        operation
-            .slice
-            .extend(chosen.by_ref().take(slice_of(operation.spec.action)));
-        if chosen.next().is_some() {
-            operation.before = operation.slice.last().map(|last| last.task);
-            operation.is_last = false;
+        for line in of_then.by_ref().take(most) {
+            let chosen = Chosen::of(line, action);
+            choice.slice.push(chosen);
+            if chosen.forward {
+                choice.types.insert(line.task_type.clone());
+            }
         }
-        if operation.is_last || !operation.slice.is_empty() {
+        if of_then.next().is_some() {
+            choice.before = choice.slice.last().map(|last| last.task);
+            choice.is_last = false;
+        }
+        if choice.is_last || !choice.slice.is_empty() {
             break;
         }
     }
-    Ok(())
+    Ok(choice)
+}
+
+/// It was changed meanwhile, or is gone: the next look sees that.
+fn of_stop(error: BulkError) -> Result<(), StoreError> {
+    match error {
+        BulkError::Store(error) => Err(error),
+        BulkError::Gone | BulkError::TooMany | BulkError::Renamed(_) | BulkError::Moved => Ok(()),
+    }
 }
 
 /// The tasks of a cancel above those of its slice, the topmost first, whether or not they are of the slice. They are
@@ -262,10 +354,8 @@ async fn above(engine: &Engine, operation: &Operation) -> Result<Vec<Chosen>, St
     let lines = store.lines(&above).await?;
     let is_selected =
         |line: &&TaskLine| spec.selection.has(line) && Selection::is_of(line, operation.created_at);
-    let selected = lines.iter().filter(is_selected).map(|line| Chosen {
-        task: line.task,
-        rev: line.rev,
-    });
+    let selected = lines.iter().filter(is_selected);
+    let selected = selected.map(|line| Chosen::of(line, spec.action));
     // One of the slice keeps the revision at which it was chosen.
     let all = selected.chain(operation.slice.iter().copied());
     let mut all: BTreeMap<TaskId, Chosen> = all.map(|it| (it.task, it)).collect();
@@ -294,7 +384,7 @@ async fn execute(
         let (_, outcome) = decide(chosen).await?;
         undecided.extend(outcome.undecided().map(|_| chosen.task));
         // One that is not cancelled now is counted when it is chosen itself.
-        if rest.remove(&chosen.task).is_some() || outcome == Outcome::Done {
+        if rest.remove(&chosen.task).is_some() || outcome == Outcome::DONE {
             outcomes.push((chosen, outcome));
         }
     }
@@ -348,8 +438,9 @@ async fn finish(
             return Ok(Edit::keep(false));
         }
         operation.count(&outcomes);
+        let pages = operation.take_pages(&there.name)?;
         let write = operation.write(&there.name, there.rev, operation.due(found.now))?;
-        Ok::<_, StoreError>(Edit::write(write, operation.is_at_undecided()))
+        Ok::<_, StoreError>(Edit::write(write, operation.is_at_undecided()).along(pages))
     });
     // What was done stands in the journals of the tasks: the next execution of the slice only counts it.
     let is_at_undecided = left.await?.ok_or_else(|| busy(KIND))?;

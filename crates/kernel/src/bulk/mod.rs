@@ -4,13 +4,19 @@
 
 mod admin;
 mod decide;
+mod decided;
+mod error;
 mod execute;
 mod operation;
+mod outcome;
+mod pacing;
 mod preview;
 mod refused;
 mod what_if;
 
-pub use admin::{BulkError, list, show, start, stop};
+pub use admin::{list, pause, resume, show, start, stop};
+pub use decided::tasks;
+pub use error::BulkError;
 pub use execute::serve;
 pub use operation::BulkSpec;
 pub use preview::preview;

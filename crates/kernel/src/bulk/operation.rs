@@ -1,16 +1,22 @@
 //! A bulk operation as a document: what is to be done with which tasks, its progress, and when a process may
 //! continue it. Must not change a task.
 
-use crate::audit::one_line;
+use super::decided::Tasks;
+use super::error::BulkError;
+use super::outcome::{Chosen, Outcome, short};
+use super::pacing::Pacing;
 use crate::client::RunAgain;
 use crate::client::request_edit::RequestEdit;
 use crate::dead_letters::Selection;
 use crate::documents::{read_document, write_document};
-use crate::ports::{Document, DocumentChange, DocumentKind, DocumentWrite, StoreError};
+use crate::ports::{
+    Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Store, StoreError,
+};
 use crate::record::DbTime;
 use crate::times::rfc3339;
 use counterstep_contracts::SettledAs;
-use counterstep_contracts::bulk::{BulkAction, BulkFailure, BulkFilter, BulkStatus, BulkView};
+use counterstep_contracts::bulk::{BulkAction, BulkFilter, BulkStatus, BulkView};
+use counterstep_contracts::pace::{BulkFailure, Pace, PausedFor};
 use counterstep_contracts::{Rev, TaskId, Tenant};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -39,9 +45,6 @@ const HANDED_OVER: Duration = Duration::from_secs(60);
 /// Maximum number of failures that are kept with their reason.
 const MOST_FAILURES: usize = 20;
 
-/// Maximum characters of a reason.
-const LONGEST_REASON: usize = 300;
-
 /// What a person asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BulkSpec {
@@ -58,6 +61,9 @@ pub struct BulkSpec {
     pub from: Option<String>,
     /// Which tasks.
     pub selection: Selection,
+    /// How fast it goes, and where it pauses by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<Pace>,
     /// Reason, for the audit.
     pub note: String,
     /// Who, as the audits are to say it.
@@ -75,49 +81,6 @@ impl BulkSpec {
             key: None,
             traceparent: None,
             bulk: None,
-        }
-    }
-}
-
-/// A task of a slice, and the revision at which it was chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Chosen {
-    pub(super) task: TaskId,
-    pub(super) rev: Rev,
-}
-
-/// What became of one task.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Outcome {
-    Done,
-    /// Another writer has changed it.
-    Skipped,
-    /// A new task has run it again before, which is none of this operation.
-    AlreadyRunAgain,
-    /// The operation had cancelled it with a task below it, before it was chosen itself, and counted it then.
-    Counted,
-    /// This process cannot decide on it, and others may: why.
-    Undecided(String),
-    Failed(String),
-}
-
-impl Outcome {
-    /// Why this process has not decided.
-    pub(super) fn undecided(&self) -> Option<&str> {
-        match self {
-            Self::Undecided(why) => Some(why),
-            Self::Done
-            | Self::Skipped
-            | Self::AlreadyRunAgain
-            | Self::Counted
-            | Self::Failed(_) => None,
-        }
-    }
-
-    /// No other process has come that could decide.
-    pub(super) fn give_up(&mut self) {
-        if let Self::Undecided(why) = self {
-            *self = Self::Failed(std::mem::take(why));
         }
     }
 }
@@ -151,11 +114,42 @@ pub(super) struct Operation {
     #[serde(default)]
     already_run_again: u64,
     failures: Vec<BulkFailure>,
+    /// Where it stands at its pace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) pacing: Option<Pacing>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    paused_for: Option<PausedFor>,
+    /// When it was started or last resumed, and how many tasks had had their turn then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    goes_since: Option<(DbTime, u64)>,
+    #[serde(default)]
+    pub(super) tasks: Tasks,
+}
+
+/// One operation, and the time at which it was read.
+pub(super) async fn find(
+    store: &Store,
+    tenant: &Tenant,
+    id: &str,
+) -> Result<(Document, Operation, DbTime), BulkError> {
+    let query = DocumentQuery::Named {
+        kind: KIND,
+        tenant: tenant.clone(),
+        names: vec![id.to_owned()],
+    };
+    let found = store.documents(&query).await?;
+    let document = found.rows.into_iter().next().ok_or(BulkError::Gone)?;
+    let operation = Operation::read(&document)?;
+    Ok((document, operation, found.now))
 }
 
 impl Operation {
     pub(super) fn new(spec: BulkSpec, total: Option<u64>, created_at: DbTime) -> Self {
         Self {
+            pacing: spec.pace.map(Pacing::new),
+            paused_for: None,
+            goes_since: Some((created_at, 0)),
+            tasks: Tasks::default(),
             spec,
             status: BulkStatus::Running,
             created_at,
@@ -197,15 +191,26 @@ impl Operation {
         })
     }
 
+    /// The pages of its tasks that are to be written with it.
+    pub(super) fn take_pages(&mut self, id: &str) -> Result<Vec<DocumentWrite>, StoreError> {
+        let has_ended = self.status.has_ended();
+        self.tasks
+            .take_pages(&self.spec.selection.tenant, id, has_ended)
+    }
+
     pub(super) const fn tenant(&self) -> &Tenant {
         &self.spec.selection.tenant
     }
 
     /// Counts what became of the tasks of the slice, and ends it.
     pub(super) fn count(&mut self, outcomes: &[(Chosen, Outcome)]) {
+        self.tasks.add(outcomes);
+        if let Some(pacing) = &mut self.pacing {
+            pacing.count(self.slice.len(), outcomes);
+        }
         for (chosen, outcome) in outcomes {
             match outcome {
-                Outcome::Done => self.done += 1,
+                Outcome::Done { .. } => self.done += 1,
                 Outcome::Skipped => self.skipped += 1,
                 Outcome::AlreadyRunAgain => self.already_run_again += 1,
                 Outcome::Counted => {}
@@ -213,11 +218,9 @@ impl Operation {
                 Outcome::Failed(reason) => {
                     self.failed += 1;
                     if self.failures.len() < MOST_FAILURES {
-                        let reason = one_line(reason);
-                        let reason = reason.chars().take(LONGEST_REASON).collect();
                         self.failures.push(BulkFailure {
                             task_id: chosen.task,
-                            reason,
+                            reason: short(reason),
                         });
                     }
                 }
@@ -227,12 +230,95 @@ impl Operation {
         self.owner = None;
         self.status = match self.status {
             BulkStatus::Stopping => BulkStatus::Stopped,
-            BulkStatus::Running if self.is_last && self.undecided.is_empty() => BulkStatus::Done,
+            BulkStatus::Running | BulkStatus::Paused
+                if self.is_last && self.undecided.is_empty() =>
+            {
+                BulkStatus::Done
+            }
             status => status,
         };
+        if self.status.has_ended() {
+            self.paused_for = None;
+        }
+        self.pause_where_it_should();
         if !self.is_at_undecided() {
             self.undecided_since = None;
         }
+    }
+
+    /// Pauses it after its sample, or where too many tasks have failed.
+    pub(super) fn pause_where_it_should(&mut self) {
+        let why = self.pacing.as_ref().and_then(Pacing::pauses_for);
+        // Also where a person has paused it before its slice had ended: that is what they resume.
+        let is_open = matches!(self.status, BulkStatus::Running | BulkStatus::Paused);
+        if let Some(why) = why.filter(|_| is_open) {
+            self.pause(why);
+        }
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.paused_for = None;
+        self.status = match self.slice.is_empty() {
+            true => BulkStatus::Stopped,
+            false => BulkStatus::Stopping,
+        };
+    }
+
+    pub(super) fn pause(&mut self, why: PausedFor) {
+        self.status = BulkStatus::Paused;
+        self.paused_for = Some(why);
+        if let Some(pacing) = &mut self.pacing {
+            pacing.waits_for = None;
+        }
+    }
+
+    pub(super) fn resume(&mut self, now: DbTime) {
+        self.status = BulkStatus::Running;
+        self.paused_for = None;
+        self.goes_since = Some((now, self.gone()));
+        // Other processes had no look at them while it was paused.
+        self.undecided_since = None;
+        if let Some(pacing) = &mut self.pacing {
+            pacing.resume();
+        }
+    }
+
+    /// Maximum number of tasks of the next slice, where there is no other bound.
+    pub(super) fn most(&self, of_action: usize) -> usize {
+        let paced = self.pacing.as_ref().map_or(usize::MAX, Pacing::slice);
+        of_action.min(paced)
+    }
+
+    /// Tasks that have had their turn.
+    const fn gone(&self) -> u64 {
+        self.done + self.failed + self.skipped + self.already_run_again
+    }
+
+    fn left(&self) -> Option<u64> {
+        match self.status {
+            BulkStatus::Done => Some(0),
+            _ => self.total.map(|total| total.saturating_sub(self.gone())),
+        }
+    }
+
+    /// When it will have ended, by its pace, or as it has gone so far.
+    fn expected_end(&self, now: DbTime) -> Option<DbTime> {
+        let left = u32::try_from(self.left()?).ok()?;
+        let waits = self
+            .pacing
+            .as_ref()
+            .is_some_and(|it| it.waits_for.is_some());
+        if self.status != BulkStatus::Running || waits {
+            return None;
+        }
+        if let Some(rate) = self.pacing.as_ref().and_then(|it| it.pace.per_minute) {
+            return Some(now.later(Duration::from_secs(60) * left / rate));
+        }
+        let (since, before) = self.goes_since?;
+        let gone = u32::try_from(self.gone() - before).ok()?;
+        let took = Duration::from_micros(u64::try_from(now.0 - since.0).ok()?);
+        let each = took.checked_div(gone)?;
+        Some(now.later(each.saturating_mul(left)))
     }
 
     /// Whether those come next on which no process could decide yet: there are no others, or the document has no room
@@ -259,10 +345,12 @@ impl Operation {
 
     /// When a process that does not execute it reads it again.
     pub(super) fn due(&self, now: DbTime) -> DbTime {
-        if self.status.has_ended() {
-            now.later(LISTED)
-        } else {
-            now
+        match self.status {
+            // One that no person resumes is stopped then.
+            BulkStatus::Stopped | BulkStatus::Done | BulkStatus::Paused => now.later(LISTED),
+            BulkStatus::Running | BulkStatus::Stopping => {
+                self.pacing.as_ref().map_or(now, |pacing| pacing.next(now))
+            }
         }
     }
 
@@ -278,9 +366,8 @@ impl Operation {
             until,
         } = self.spec.selection.clone();
         let time = |millis: u64| rfc3339(DbTime(i64::try_from(millis * 1_000).unwrap_or(i64::MAX)));
-        let gone = self.done + self.failed + self.skipped + self.already_run_again;
         let runs_again = self.spec.action == BulkAction::RunAgain;
-        let left = self.total.map(|total| total.saturating_sub(gone));
+        let waits_for = self.pacing.as_ref().and_then(|it| it.waits_for.clone());
         BulkView {
             id: document.name.clone(),
             action: self.spec.action,
@@ -300,17 +387,19 @@ impl Operation {
             },
             note: self.spec.note.clone(),
             actor: self.spec.actor.clone(),
+            pace: self.spec.pace,
             status: self.status,
+            paused_for: self.paused_for,
+            gone_wrong: self.pacing.as_ref().map(|it| it.failures),
+            waits_for: waits_for.filter(|_| self.status == BulkStatus::Running),
+            expected_end: self.expected_end(document.seen_at).map(rfc3339),
             done: self.done,
             failed: self.failed,
             skipped: self.skipped,
             already_run_again: runs_again.then_some(self.already_run_again),
-            left: if self.status == BulkStatus::Done {
-                Some(0)
-            } else {
-                left
-            },
+            left: self.left(),
             failures: self.failures.clone(),
+            results: None,
             created_at: rfc3339(self.created_at),
             updated_at: rfc3339(document.seen_at),
         }

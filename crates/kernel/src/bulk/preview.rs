@@ -1,7 +1,7 @@
 //! What a bulk operation would do: for which tasks it is, by which causes, what it would undo, and which would be refused.
 //! Reads, and changes nothing.
 
-use super::admin::BulkError;
+use super::error::BulkError;
 use super::operation::BulkSpec;
 use super::refused::{CHECKED, refused};
 use super::what_if::{MOST_RECORDS, what_if};

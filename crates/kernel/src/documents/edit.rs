@@ -36,9 +36,9 @@ impl<A> Edit<A> {
         }
     }
 
-    /// With this one in the same transaction.
-    pub(crate) fn along(mut self, write: Option<DocumentWrite>) -> Self {
-        self.writes.extend(write);
+    /// With these in the same transaction.
+    pub(crate) fn along(mut self, writes: impl IntoIterator<Item = DocumentWrite>) -> Self {
+        self.writes.extend(writes);
         self
     }
 

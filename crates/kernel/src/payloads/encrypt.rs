@@ -150,10 +150,11 @@ pub(crate) fn transition(
 /// Where the body of a document stands; `None`: documents of this kind have no payloads.
 pub(crate) fn document_place(kind: DocumentKind, tenant: &Tenant, name: &str) -> Option<String> {
     match kind {
-        // A schedule has a request; an operation a note, and the text of a failure; a view the text of one.
-        DocumentKind::Schedule | DocumentKind::Bulk | DocumentKind::View => {
-            Some(format!("{} {tenant} {name}", kind.as_str()))
-        }
+        // A schedule has a request; an operation a note, and texts of failures; a view the text of one.
+        DocumentKind::Schedule
+        | DocumentKind::Bulk
+        | DocumentKind::BulkTasks
+        | DocumentKind::View => Some(format!("{} {tenant} {name}", kind.as_str())),
         DocumentKind::TaskType
         | DocumentKind::ApiKey
         | DocumentKind::Webhook

@@ -34,6 +34,8 @@ pub enum DocumentKind {
     Audit,
     /// An operation on many tasks.
     Bulk,
+    /// What became of some tasks of such an operation.
+    BulkTasks,
     /// A message that no host can read.
     Poison,
     /// A saved view of the list of tasks.
@@ -42,7 +44,7 @@ pub enum DocumentKind {
 
 impl DocumentKind {
     /// Every kind.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Schedule,
         Self::TaskType,
         Self::ApiKey,
@@ -56,6 +58,7 @@ impl DocumentKind {
         Self::Listing,
         Self::Audit,
         Self::Bulk,
+        Self::BulkTasks,
         Self::Poison,
         Self::View,
     ];
@@ -77,6 +80,7 @@ impl DocumentKind {
             Self::Listing => "listing",
             Self::Audit => "audit",
             Self::Bulk => "bulk",
+            Self::BulkTasks => "bulk_tasks",
             Self::Poison => "poison",
             Self::View => "view",
         }
@@ -99,6 +103,7 @@ impl DocumentKind {
                 | Self::ClosedBreaker
                 | Self::Audit
                 | Self::Bulk
+                | Self::BulkTasks
                 | Self::Poison
                 | Self::View
         )

@@ -330,6 +330,7 @@ impl Writer {
             settled: None,
             patch: None,
             from: None,
+            pace: None,
             selection,
             note: NOTE.to_owned(),
             actor: BY.to_owned(),

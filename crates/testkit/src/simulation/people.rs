@@ -6,7 +6,8 @@ use super::clients::{Told, send};
 use super::process::Processes;
 use super::world::World;
 use crate::answers::Answer;
-use counterstep_contracts::bulk::BulkAction;
+use counterstep_contracts::bulk::{BulkAction, BulkStatus};
+use counterstep_contracts::pace::{Pace, PausedFor};
 use counterstep_contracts::{QueueName, SettledAs, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::Engine;
 use counterstep_kernel::admission::disable::{TypeDecision, disable_type, enable_type};
@@ -165,6 +166,14 @@ impl Change {
     }
 }
 
+const fn point_of(why: PausedFor) -> &'static str {
+    match why {
+        PausedFor::Sample => "bulk paused after its sample",
+        PausedFor::Failures => "bulk paused by failures",
+        PausedFor::Person => "bulk paused by a person",
+    }
+}
+
 const fn decision() -> TypeDecision<'static> {
     TypeDecision {
         actor: ACTOR,
@@ -214,7 +223,11 @@ impl Operator {
                         .await
                 }
                 4 => self.takes_back().await,
-                5 => self.redrives_all().await,
+                5 => {
+                    self.redrives_all().await;
+                    self.looks_at_many().await;
+                }
+                6 => self.looks_at_many().await,
                 _ => self.settles_one().await,
             }
         }
@@ -249,6 +262,63 @@ impl Operator {
         }
     }
 
+    /// How fast many go on: half of the time as fast as they can.
+    fn paces(&mut self) -> Option<Pace> {
+        let mut some = |chance, least, most| {
+            let is_so = self.choice.chance(chance);
+            is_so.then(|| self.choice.within(least, most) as u32)
+        };
+        let pace = Pace {
+            sample: some(400, 1, 3),
+            per_minute: some(200, 20, 120),
+            max_failures: some(400, 1, 3),
+        };
+        self.choice.chance(500).then_some(pace)
+    }
+
+    /// Looks at the operations on many tasks: pauses some, lets some go on that have paused, and stops some.
+    async fn looks_at_many(&mut self) {
+        let Ok(all) = bulk::list(&self.world.store, &Tenant::default()).await else {
+            return;
+        };
+        for it in all {
+            let sample = it.pace.and_then(|pace| pace.sample);
+            let decided = it.done + it.failed;
+            if it.paused_for == Some(PausedFor::Sample)
+                && sample.is_none_or(|sample| decided > u64::from(sample))
+            {
+                let what = format!(
+                    "2: operation {} has paused after its sample of {sample:?}, and has decided on {decided}",
+                    it.id
+                );
+                self.world.watch.fails(what);
+            }
+            if let Some(why) = it.paused_for {
+                self.world.watch.reached(point_of(why));
+            }
+            let change = match (it.status, self.choice.below(10)) {
+                (BulkStatus::Running, 0) => "pause",
+                (BulkStatus::Paused, 0) => "stop",
+                (BulkStatus::Paused, 1..=5) => "resume",
+                _ => continue,
+            };
+            let handle = move |engine: Engine| -> BoxFuture<'static, bool> {
+                Box::pin(async move {
+                    let (store, tenant) = (&engine.ports.store, Tenant::default());
+                    let changed = match change {
+                        "pause" => bulk::pause(store, &tenant, &it.id, ACTOR).await,
+                        "stop" => bulk::stop(store, &tenant, &it.id, ACTOR).await,
+                        _ => bulk::resume(store, &tenant, &it.id, ACTOR).await,
+                    };
+                    changed.is_ok()
+                })
+            };
+            if self.done(handle).await == Some(true) && change == "resume" {
+                self.world.watch.reached("bulk resumed");
+            }
+        }
+    }
+
     /// All that is parked goes on, as one operation.
     async fn redrives_all(&mut self) {
         let spec = BulkSpec {
@@ -260,6 +330,7 @@ impl Operator {
                 Tenant::default(),
                 vec![TaskStatus::DeadLettered, TaskStatus::CompensationFailed],
             ),
+            pace: self.paces(),
             note: "all at once".to_owned(),
             actor: ACTOR.to_owned(),
         };

@@ -380,15 +380,20 @@ async fn rests(world: &Arc<World>, processes: &Processes) -> bool {
     }
 }
 
-/// Whether no decision on many tasks is under way. One whose process has lost its answer goes on once its claim has ended, and what is
-/// at rest until then goes on with it.
+/// Whether no decision on many tasks is under way; one that is paused is stopped. One whose process has lost its answer goes on once
+/// its claim has ended, and what is at rest until then goes on with it.
 async fn is_decided(world: &World) -> bool {
     let tenant = Tenant::default();
     let Ok(all) = bulk::list(&world.store, &tenant).await else {
         return false;
     };
-    let mut all = all.iter();
-    all.all(|it| matches!(it.status, BulkStatus::Done | BulkStatus::Stopped))
+    for paused in all.iter().filter(|it| it.status == BulkStatus::Paused) {
+        let stopped = bulk::stop(&world.store, &tenant, &paused.id, "the end of the run").await;
+        if stopped.is_err() {
+            return false;
+        }
+    }
+    all.iter().all(|it| it.status.has_ended())
 }
 
 /// Longer than two passes of the reconciler, a lease, and a redelivery.

@@ -3,6 +3,7 @@
 
 mod above;
 mod left;
+mod paced;
 
 use crate::errand::only;
 use counterstep_contracts::SettledAs;
@@ -177,6 +178,7 @@ fn redrive(group: Option<String>) -> BulkSpec {
         settled: None,
         patch: None,
         from: None,
+        pace: None,
         selection: Selection {
             group,
             ..parked("default")

@@ -109,6 +109,7 @@ pub(crate) async fn preview(
         settled: None,
         patch: None,
         from: None,
+        pace: None,
         selection,
         note: "the bank is back".to_owned(),
         actor: "operator:kim".to_owned(),

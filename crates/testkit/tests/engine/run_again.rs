@@ -625,6 +625,7 @@ fn spec(action: BulkAction, status: TaskStatus) -> BulkSpec {
             since: None,
             until: None,
         },
+        pace: None,
         note: "the press is repaired".to_owned(),
         actor: "operator:kim".to_owned(),
     }

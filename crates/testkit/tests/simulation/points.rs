@@ -6,7 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Where a run has to come by: changes by their events, and what happens around them.
-pub(crate) const POINTS: [&str; 69] = [
+pub(crate) const POINTS: [&str; 73] = [
+    "bulk paused after its sample",
+    "bulk paused by a person",
+    "bulk paused by failures",
+    "bulk resumed",
     "bulk started",
     "cancel that no signal brings",
     "cancel_requested",

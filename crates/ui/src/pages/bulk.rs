@@ -1,21 +1,18 @@
-//! An operation on many tasks: what it will hit, before it is started; and how it stands. Must not hold what
-//! it shows.
+//! An operation on many tasks before it is started: what it would be for, what it would lead to, and its pace. Must not hold what it
+//! shows.
 
 use super::confirm::{self, Form, Proposal};
-use super::parked::bulk_state;
-use super::part;
 use crate::equivalents::Equivalents;
 use crate::failed::{Answer, Failed};
 use crate::forms;
-use crate::layout::{self, Chapter};
-use crate::markup::{number, plain, task_link};
+use crate::layout::Chapter;
+use crate::markup::{number, task_link};
 use crate::page_request::PageRequest;
 use crate::query::{Fields, segment};
-use crate::time_text::ago;
 use actix_web::http::Method;
 use actix_web::{HttpRequest, web};
 use counterstep_contracts::access::Role;
-use counterstep_contracts::bulk::{Amount, BulkPreview, BulkUndo, BulkView};
+use counterstep_contracts::bulk::{Amount, BulkPreview, BulkUndo};
 use counterstep_contracts::operation::Operation;
 use counterstep_contracts::operation::bulk::StartBulkOperation;
 use counterstep_contracts::operator::OperatorMove;
@@ -108,6 +105,9 @@ async fn asked<'a>(visit: &PageRequest, sent: Option<&'a Fields>) -> Result<Prop
     let mut form = Form::of(sent);
     if action == "resolve" {
         body["as"] = json!(settled(&mut form, &query));
+    }
+    if let Some(pace) = pace(&mut form) {
+        body["pace"] = pace;
     }
     let mut look = body.clone();
     look["note"] = json!("preview");
@@ -209,6 +209,37 @@ fn settled(form: &mut Form<'_>, query: &Fields) -> String {
     form.choice("as", "What has become of them", &all, at_first)
 }
 
+/// How fast it goes, where a person says so.
+fn pace(form: &mut Form<'_>) -> Option<Value> {
+    let mut pace = serde_json::Map::new();
+    for (name, label, optional) in [
+        (
+            "sample",
+            "A sample of",
+            " tasks first; then it pauses until a person lets it go on",
+        ),
+        ("per_minute", "At most", " tasks a minute"),
+        (
+            "max_failures",
+            "It pauses at",
+            " tasks that have gone wrong",
+        ),
+    ] {
+        let text = form.number(name, html! { (label) span.quiet { (optional) } }, "");
+        if text.is_empty() {
+            continue;
+        }
+        match text.parse::<u32>() {
+            Ok(number) => drop(pace.insert(name.to_owned(), json!(number))),
+            Err(_) => {
+                let why = format!("`{name}` is a number from 1");
+                form.refuse(ProblemCode::InvalidRequest, why);
+            }
+        }
+    }
+    (!pace.is_empty()).then_some(Value::Object(pace))
+}
+
 pub(crate) async fn new(request: HttpRequest) -> Answer {
     let visit = PageRequest::of(&request).await?;
     let proposal = asked(&visit, None).await?;
@@ -225,91 +256,4 @@ pub(crate) async fn start(request: HttpRequest, payload: web::Payload) -> Answer
             .map(|id| format!("/bulk/{}", segment(id)))
     };
     confirm::send_to(&visit, &proposal, to).await
-}
-
-async fn found(visit: &PageRequest) -> Result<BulkView, Failed> {
-    let id = segment(part(&visit.request, "id"));
-    visit
-        .get::<BulkView>(&format!("/api/bulk-operations/{id}"))
-        .await
-}
-
-pub(crate) async fn get(request: HttpRequest) -> Answer {
-    let visit = PageRequest::of(&request).await?;
-    let body = shown(&visit).await?;
-    let id = segment(part(&request, "id"));
-    let body = html! {
-        p.up { a href=(visit.at("/parked")) { "Parked" } }
-        div data-live=(visit.at(&format!("/live/bulk/{id}"))) { (body.0) }
-    };
-    Ok(layout::page(
-        &visit.shell,
-        Chapter::Parked,
-        "Operation",
-        body,
-    ))
-}
-
-/// How it stands, and whether it has ended.
-pub(crate) async fn shown(visit: &PageRequest) -> Result<(Markup, bool), Failed> {
-    let it = found(visit).await?;
-    let looked = it.done + it.failed + it.skipped + it.already_run_again.unwrap_or_default();
-    let all = it.left.map(|left| left + looked);
-    let stop = visit.at(&format!("/bulk/{}/stop", segment(&it.id)));
-    let html = html! {
-        section #bulk {
-            div.head { h1 { (plain(it.action.as_str())) } div.standing { (bulk_state(it.status)) } }
-            p { (it.note) " " span.quiet { (it.actor) ", " (ago(&it.created_at)) } }
-            @if let Some(all) = all {
-                p { progress max=(all.max(1)) value=(looked) aria-label="Tasks that were looked at" {} " " (number(looked)) " of " (number(all)) }
-            }
-            dl.facts {
-                div { dt { "Done" } dd { (number(it.done)) } }
-                div { dt { "Failed" } dd { (number(it.failed)) } }
-                div { dt { "Skipped" } dd { (number(it.skipped)) } }
-                @if let Some(again) = it.already_run_again { div { dt { "Already run again" } dd { (number(again)) } } }
-            }
-            @if !it.failures.is_empty() {
-                h2 { "Failures" }
-                ul.plan { @for failure in &it.failures { li { (task_link(&visit.shell.base, failure.task_id)) " " (failure.reason) } } }
-            }
-            @if visit.may(Role::Operate) && !it.status.has_ended() { p { a.button href=(stop) { "Stop" } } }
-        }
-    };
-    Ok((html, it.status.has_ended()))
-}
-
-async fn end(visit: &PageRequest) -> Result<Proposal<'static>, Failed> {
-    visit.needs(Role::Operate)?;
-    let it = found(visit).await?;
-    if it.status.has_ended() {
-        return Err(visit.refused(ProblemCode::AlreadyEnded, "the operation has ended"));
-    }
-    let path = format!("/api/bulk-operations/{}/stop", segment(&it.id));
-    Ok(Proposal {
-        chapter: Chapter::Parked,
-        title: "What would happen if I stop it?".to_owned(),
-        about: (
-            "The operation".to_owned(),
-            format!("/bulk/{}", segment(&it.id)),
-        ),
-        preview: html! { p { "No further task is begun. Up to 200 that were begun are finished; those that are done stay so." } },
-        form: Form::of(None),
-        button: "Stop it".to_owned(),
-        did: "stopped",
-        elsewhere: Equivalents::new("POST", path, &["bulk", "stop", &it.id]),
-    })
-}
-
-pub(crate) async fn stopping(request: HttpRequest) -> Answer {
-    let visit = PageRequest::of(&request).await?;
-    let proposal = end(&visit).await?;
-    Ok(confirm::page(&visit, &proposal, None))
-}
-
-pub(crate) async fn stop(request: HttpRequest, payload: web::Payload) -> Answer {
-    let visit = PageRequest::of(&request).await?;
-    forms::read(&visit, payload).await?;
-    let proposal = end(&visit).await?;
-    confirm::send(&visit, &proposal).await
 }

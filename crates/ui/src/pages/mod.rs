@@ -1,6 +1,7 @@
 //! The pages. Each asks the interface and shows what it answers; none decides anything.
 
 pub(crate) mod bulk;
+pub(crate) mod bulk_operation;
 mod confirm;
 pub(crate) mod declared;
 pub(crate) mod effects;

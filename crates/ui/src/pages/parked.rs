@@ -117,6 +117,7 @@ fn list(visit: &PageRequest, found: &Page<DeadLetter>) -> Markup {
 pub(super) fn bulk_state(of: BulkStatus) -> Markup {
     match of {
         BulkStatus::Running => chip("play", "run", "running"),
+        BulkStatus::Paused => chip("pause", "wait", "paused"),
         BulkStatus::Stopping => chip("pause", "wait", "stopping"),
         BulkStatus::Stopped => chip("dash", "still", "stopped"),
         BulkStatus::Done => chip("check", "ok", "done"),

@@ -111,8 +111,10 @@ fn known(path: &str) -> HttpResponse {
         ["api", "task-types"] => {
             of(json!({"items": [{"name": "OrderLamp", "version": 1, "steps": []}]}))
         }
-        ["api", "bulk-operations", _] => of(json!({
-            "id": "b1", "action": "redrive", "filter": {}, "note": "", "actor": "kim", "status": "running",
+        ["api", "bulk-operations", _, "tasks"] => of(json!({"items": []})),
+        ["api", "bulk-operations", id, ..] => of(json!({
+            "id": id, "action": "redrive", "filter": {}, "note": "", "actor": "kim",
+            "status": if *id == "b2" { "paused" } else { "running" },
             "done": 0, "failed": 0, "skipped": 0, "created_at": TIME, "updated_at": TIME,
         })),
         ["api", "openapi.json"] => of(document()),
