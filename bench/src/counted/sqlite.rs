@@ -285,7 +285,7 @@ async fn read(store: &Store, limit: u32) -> Result<(), StoreError> {
         })
         .await?;
     let ended = RevisionsOf::Ended {
-        tenant,
+        tenant: Some(tenant),
         task_types: vec![task_type.clone()],
         after: (DbTime(0), task),
         limit,

@@ -415,6 +415,10 @@ pub struct TaskSummary {
     /// When it was last changed.
     #[schemars(extend("format" = "date-time"))]
     pub updated_at: String,
+    /// When it came to its terminal state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub finished_at: Option<String>,
 }
 
 /// One line of `GET /api/tasks/{id}/children`.

@@ -1,12 +1,12 @@
 //! Parked tasks of a tenant: one by one, and counted by cause.
 
-use crate::filters::{and_one, declared_name, labels_of, page, time};
+use crate::filters::{and_one, declared_name, labels_of, millis, page, time};
 use crate::{Cx, Refused, Run, cursor, invalid, task_bodies};
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::bulk::DeadLetterGroups;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::dead_letters::{
-    DeadLetterOrder, DeadLettersQuery, GroupDeadLetters, GroupsQuery, ListDeadLetters,
+    DeadLetterOrder, DeadLettersQuery, GroupDeadLetters, GroupsQuery, ListDeadLetters, has_cause,
 };
 use counterstep_contracts::operator::DeadLetter;
 use counterstep_kernel::dead_letters::{Selection, groups, longest_parked};
@@ -64,10 +64,20 @@ impl Run for ListDeadLetters {
 impl Run for GroupDeadLetters {
     async fn run(cx: Cx, (): (), asked: GroupsQuery) -> Result<DeadLetterGroups, Refused> {
         let of_type = asked.task_type.map(|name| declared_name(&cx.engine, &name));
+        let statuses = match asked.status.contains(&TaskStatus::Failed) {
+            true => asked
+                .status
+                .into_iter()
+                .filter(|it| has_cause(*it))
+                .collect(),
+            false => parked(&asked.status),
+        };
+        let since = asked.since.map(|it| millis("since", &it.0));
         let selection = Selection {
             task_type: of_type,
             labels: labels_of(asked.label.iter().map(String::as_str))?,
-            ..Selection::of(cx.caller.tenant, parked(&asked.status))
+            since: since.transpose()?,
+            ..Selection::of(cx.caller.tenant, statuses)
         };
         Ok(groups(&cx.engine.ports.store, &selection).await?)
     }

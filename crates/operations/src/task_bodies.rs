@@ -129,6 +129,7 @@ pub fn summary(line: TaskLine) -> TaskSummary {
         labels: line.labels,
         created_at: rfc3339(line.created_at),
         updated_at: rfc3339(line.updated_at),
+        finished_at: line.finished_at.map(rfc3339),
     }
 }
 

@@ -1,22 +1,24 @@
 //! Which task types there are, whether one takes submissions, what a person decides about that, and how long its steps take.
 
-use crate::filters::id_at;
+use crate::filters::millis;
 use crate::{Cx, Refused, Run, no_such_type, note};
 use counterstep_contracts::disable::{SwitchRequest, SwitchView};
+use counterstep_contracts::durations::TypeDurations;
 use counterstep_contracts::http::Page;
+use counterstep_contracts::operation::Time;
 use counterstep_contracts::operation::task_types::{
-    DisableTaskType, EnableTaskType, ListSlowSteps, ListTaskTypes, SlowStepsQuery, TypeRoute,
+    DisableTaskType, DurationsQuery, EnableTaskType, GetTypeDurations, ListTaskTypes, TypeRoute,
 };
-use counterstep_contracts::slow_steps::SlowSteps;
 use counterstep_contracts::task_type::TaskTypeView;
 use counterstep_kernel::Engine;
 use counterstep_kernel::admission::SettingError;
 use counterstep_kernel::admission::disable::{TypeDecision, disable_type, enable_type};
-use counterstep_kernel::ports::{TaskQuery, TypeRow};
-use counterstep_kernel::status::slow_steps::slow_steps;
+use counterstep_kernel::ports::TypeRow;
+use counterstep_kernel::status::durations::{DurationsQuery as OfType, durations};
 use counterstep_steps::TaskType;
-use counterstep_steps::times::rfc3339;
+use counterstep_steps::times::{DbTime, rfc3339};
 use futures::future::BoxFuture;
+use std::time::Duration;
 
 impl Run for ListTaskTypes {
     async fn run(cx: Cx, (): (), (): ()) -> Result<Page<TaskTypeView>, Refused> {
@@ -63,22 +65,33 @@ impl Run for EnableTaskType {
     }
 }
 
-impl Run for ListSlowSteps {
+impl Run for GetTypeDurations {
     fn find(cx: &Cx, route: &TypeRoute) -> Result<(), Refused> {
         name(cx, route).map(drop)
     }
 
-    async fn run(cx: Cx, route: TypeRoute, asked: SlowStepsQuery) -> Result<SlowSteps, Refused> {
-        let since = asked.since.map(|it| id_at("since", &it.0));
-        let tasks = TaskQuery {
-            task_type: Some(name(&cx, &route)?.to_owned()),
-            tenant: Some(cx.caller.tenant),
-            from: since.transpose()?,
-            limit: asked.tasks,
-            ..TaskQuery::default()
+    async fn run(
+        cx: Cx,
+        route: TypeRoute,
+        asked: DurationsQuery,
+    ) -> Result<TypeDurations, Refused> {
+        let time = |name: &'static str, text: Option<Time>| {
+            let millis = text.map(|it| millis(name, &it.0)).transpose()?;
+            Ok::<_, Refused>(millis.map(of_millis))
         };
-        Ok(slow_steps(&cx.engine.ports.store, &tasks).await?)
+        let query = OfType {
+            tenant: &cx.caller.tenant,
+            task_type: name(&cx, &route)?,
+            since: time("since", asked.since)?,
+            until: time("until", asked.until)?,
+            took: asked.took_ms.map(Duration::from_millis),
+        };
+        Ok(durations(&cx.engine.ports.store, &query).await?)
     }
+}
+
+fn of_millis(millis: u64) -> DbTime {
+    DbTime(i64::try_from(millis.saturating_mul(1_000)).unwrap_or(i64::MAX))
 }
 
 /// Disables or enables a type.

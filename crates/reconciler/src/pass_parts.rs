@@ -9,6 +9,7 @@ use crate::{
 };
 use counterstep_kernel::admission::disable;
 use counterstep_kernel::ports::StoreError;
+use counterstep_kernel::status::durations::count_durations;
 use counterstep_kernel::{Engine, admission::limits, host::scratch_sweep};
 use counterstep_steps::CancelToken;
 use std::fmt;
@@ -27,11 +28,19 @@ pub(crate) enum PassPart {
     Relay,
     /// Orphans, retention and scratch. Waits for the object store, and may take long.
     Upkeep,
+    /// How long tasks took that have ended. Waits for the database, and may have many to count; no task waits for it.
+    Durations,
 }
 
 impl PassPart {
     /// All of them, in the order of a single pass: what tasks wait for comes first.
-    pub(crate) const ALL: [Self; 4] = [Self::Schedules, Self::Recovery, Self::Relay, Self::Upkeep];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Schedules,
+        Self::Recovery,
+        Self::Relay,
+        Self::Upkeep,
+        Self::Durations,
+    ];
 
     /// Plans and executes this part. Ends early, with what was done until then, on `shutdown`.
     ///
@@ -48,6 +57,7 @@ impl PassPart {
             Self::Recovery => recover(engine, settings, shutdown).await,
             Self::Relay => publish(engine, settings, shutdown).await,
             Self::Upkeep => upkeep(engine, settings, shutdown).await,
+            Self::Durations => durations(engine, shutdown).await,
         }
     }
 }
@@ -59,6 +69,7 @@ impl fmt::Display for PassPart {
             Self::Recovery => "recovery",
             Self::Relay => "relay",
             Self::Upkeep => "upkeep",
+            Self::Durations => "durations",
         })
     }
 }
@@ -155,6 +166,16 @@ async fn publish(
         relayed,
         offered: done.offered.len(),
         mended: done.queue,
+        failed,
+        ..Report::default()
+    })
+}
+
+async fn durations(engine: &Engine, shutdown: &CancelToken) -> Result<Report, StoreError> {
+    let mut failed = Vec::new();
+    let counted = count_durations(engine, shutdown).await;
+    Unreadable(&mut failed).area("durations", counted)?;
+    Ok(Report {
         failed,
         ..Report::default()
     })

@@ -9,6 +9,7 @@ mod cookies;
 mod equivalents;
 mod failed;
 mod forms;
+mod hours;
 mod layout;
 mod live;
 mod markup;

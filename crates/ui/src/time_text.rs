@@ -77,6 +77,20 @@ pub(crate) fn clock(text: &str) -> String {
     at.strftime("%H:%M:%S%.3f").to_string()
 }
 
+/// Microseconds since 1970 as RFC 3339 text.
+pub(crate) fn rfc3339(micros: i64) -> String {
+    Timestamp::from_microsecond(micros).map_or_else(|_| String::new(), |it| it.to_string())
+}
+
+/// The hour, as an axis shows it.
+pub(crate) fn hour(micros: i64) -> String {
+    let at = Timestamp::from_microsecond(micros);
+    at.map_or_else(
+        |_| String::new(),
+        |it| it.strftime("%m-%d %H:00").to_string(),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

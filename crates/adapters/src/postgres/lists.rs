@@ -49,9 +49,9 @@ macro_rules! ordered {
 macro_rules! lines {
     ($type:literal, $order:literal, $nulls:literal) => {
         concat!(
-            "SELECT d.id, d.task_type, d.version, d.status, d.rev, d.failure, d.residue, d.labels::text, d.created_at, d.updated_at",
+            "SELECT d.id, d.tenant, d.task_type, d.version, d.status, d.rev, d.failure, d.residue, d.labels::text, d.created_at, d.updated_at, d.finished_at",
             state_by_state!(
-                "id, task_type, version, status, rev, failure, residue, labels, created_at, updated_at",
+                "id, tenant, task_type, version, status, rev, failure, residue, labels, created_at, updated_at, finished_at",
                 $type,
                 $order,
                 $nulls
@@ -125,7 +125,7 @@ pub(super) fn list(query: &TaskQuery) -> Result<Statement<'_, LineTypes>, Fault>
         });
     }
     let mut statement = Statement::of(
-        "SELECT id, task_type, version, status, rev, failure, residue, labels::text, created_at, updated_at FROM tasks
+        "SELECT id, tenant, task_type, version, status, rev, failure, residue, labels::text, created_at, updated_at, finished_at FROM tasks
          WHERE status = ANY(?) AND id < ? AND id >= ?",
         values![states, before, from],
     );
@@ -206,7 +206,7 @@ pub(super) fn those_that_fit(
         text(said),
     ];
     let mut statement = Statement::of(
-        "SELECT id, task_type, version, status, rev, failure, residue, labels::text, created_at, updated_at FROM tasks
+        "SELECT id, tenant, task_type, version, status, rev, failure, residue, labels::text, created_at, updated_at, finished_at FROM tasks
          WHERE id = ANY(?) AND status = ANY(?) AND (?::text IS NULL OR task_type = ?)
            AND (?::text IS NULL OR labels::jsonb @> ?::jsonb)
            AND (?::text IS NULL OR strpos(failure, ?) > 0)
@@ -227,7 +227,7 @@ fn escaped(text: &str) -> String {
 pub(super) fn of_tasks(tasks: &[TaskId]) -> Statement<'static, LineTypes> {
     let tasks: Vec<Uuid> = tasks.iter().map(|task| task.0).collect();
     Statement::of(
-        "SELECT id, task_type, version, status, rev, failure, residue, labels::text, created_at, updated_at FROM tasks
+        "SELECT id, tenant, task_type, version, status, rev, failure, residue, labels::text, created_at, updated_at, finished_at FROM tasks
          WHERE id = ANY(?)",
         values![tasks],
     )

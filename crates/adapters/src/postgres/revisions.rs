@@ -16,6 +16,21 @@ macro_rules! with_the_time {
     };
 }
 
+macro_rules! ended {
+    ($tenant:literal) => {
+        with_the_time!(concat!(
+            "(SELECT now(), d.id, d.rev, d.finished_at FROM unnest(?) AS y (task_type)
+             CROSS JOIN unnest(?) AS s (status) CROSS JOIN LATERAL (
+               SELECT id, rev, finished_at FROM tasks
+               WHERE finished_at IS NOT NULL AND task_type = y.task_type AND status = s.status
+                 AND (finished_at, id) > (?, ?)",
+            $tenant,
+            " ORDER BY finished_at, id LIMIT ?) d
+             ORDER BY d.finished_at, d.id LIMIT ?)"
+        ))
+    };
+}
+
 /// Those that are asked for.
 pub(super) fn of(of: &RevisionsOf) -> Result<Statement<'_, Clocked<RevisionTypes>>, Fault> {
     Ok(match of {
@@ -51,27 +66,26 @@ pub(super) fn of(of: &RevisionsOf) -> Result<Statement<'_, Clocked<RevisionTypes
             let types = task_types.iter().map(|of| name("tasks.task_type", of));
             let types = types.collect::<Result<Vec<Str<'_>>, _>>()?;
             let limit = i64::from(*limit);
+            let (at, first) = (Some(written(*at)), task.0);
             // Type by type and state by state, each along its index.
-            Statement::of(
-                with_the_time!(
-                    "(SELECT now(), d.id, d.rev, d.finished_at FROM unnest(?) AS y (task_type)
-                     CROSS JOIN unnest(?) AS s (status) CROSS JOIN LATERAL (
-                       SELECT id, rev, finished_at FROM tasks
-                       WHERE finished_at IS NOT NULL AND task_type = y.task_type AND status = s.status
-                         AND (finished_at, id) > (?, ?) AND tenant = ?
-                       ORDER BY finished_at, id LIMIT ?) d
-                     ORDER BY d.finished_at, d.id LIMIT ?)"
+            match tenant {
+                Some(tenant) => Statement::of(
+                    ended!(" AND tenant = ?"),
+                    values![
+                        types,
+                        states(true),
+                        at,
+                        first,
+                        name("tasks.tenant", &tenant.0)?,
+                        limit,
+                        limit
+                    ],
                 ),
-                values![
-                    types,
-                    states(true),
-                    Some(written(*at)),
-                    task.0,
-                    name("tasks.tenant", &tenant.0)?,
-                    limit,
-                    limit
-                ],
-            )
+                None => Statement::of(
+                    ended!(""),
+                    values![types, states(true), at, first, limit, limit],
+                ),
+            }
         }
     })
 }

@@ -48,6 +48,7 @@ impl LineRow {
     pub(crate) fn decode(self) -> Result<TaskLine, Unreadable> {
         Ok(TaskLine {
             task: self.id.task("id")?,
+            tenant: Tenant(self.tenant),
             task_type: self.task_type,
             version: count("version", self.version)?,
             status: parse("status", &self.status)?,
@@ -57,6 +58,7 @@ impl LineRow {
             labels: read_labels(self.labels.as_deref())?,
             created_at: self.created_at.0,
             updated_at: self.updated_at.0,
+            finished_at: self.finished_at.map(|it| it.0),
         })
     }
 }

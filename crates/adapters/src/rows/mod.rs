@@ -133,6 +133,7 @@ rows! {
     /// A line of a list of tasks.
     LineRow, LineTypes {
         id: Id,
+        tenant: String,
         task_type: String,
         version: i64,
         status: String,
@@ -142,6 +143,7 @@ rows! {
         labels: Option<String>,
         created_at: Time,
         updated_at: Time,
+        finished_at: Option<Time>,
     }
 
     /// Tasks of one type, version and definition that wait on a queue, or on none.

@@ -7,7 +7,7 @@ use crate::rows::{RevisionRow, each};
 use counterstep_kernel::ports::{RevisionsOf, TaskRevision};
 use diesel::SqliteConnection;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Text};
+use diesel::sql_types::{BigInt, Nullable, Text};
 
 /// The states in which a task has ended, or has not, as one value of a query.
 pub(super) fn states(ended: bool) -> String {
@@ -55,14 +55,14 @@ pub(super) fn of(
                         diesel::sql_query(
                             "SELECT id, rev, finished_at AS at FROM tasks INDEXED BY tasks_ended
                              WHERE finished_at IS NOT NULL AND task_type = ?1 AND status = ?2
-                               AND finished_at >= ?3 AND (finished_at, id) > (?3, ?4) AND tenant = ?5
+                               AND finished_at >= ?3 AND (finished_at, id) > (?3, ?4) AND (?5 IS NULL OR tenant = ?5)
                              ORDER BY finished_at, id",
                         )
                         .bind::<Text, _>(task_type)
                         .bind::<Text, _>(status)
                         .bind::<BigInt, _>(at.0)
                         .bind::<Text, _>(task.to_string())
-                        .bind::<Text, _>(&tenant.0)
+                        .bind::<Nullable<Text>, _>(tenant.as_ref().map(|it| &it.0))
                         .load_at_most::<RevisionRow>(*limit, connection)?,
                     );
                 }

@@ -291,7 +291,7 @@ pub(super) async fn ended_page(
         }
     };
     let of = RevisionsOf::Ended {
-        tenant: tenant.clone(),
+        tenant: Some(tenant.clone()),
         task_types,
         after,
         limit,

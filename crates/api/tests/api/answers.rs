@@ -23,7 +23,7 @@ use std::time::Duration;
 
 /// Addresses that show what has become of tasks, or of those who run them.
 const SHOW_TASKS: [&str; 5] = [
-    "/api/task-types/{id}/slow-steps",
+    "/api/task-types/{id}/durations",
     "/api/tasks",
     "/api/dead-letters",
     "/api/events",

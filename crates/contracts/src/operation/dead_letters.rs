@@ -1,6 +1,6 @@
 //! Parked tasks of a tenant: one by one, and counted by cause.
 
-use super::command::{LABEL, Takes, flag};
+use super::command::{LABEL, SINCE, Takes, flag};
 use super::examples::{CHANGED, GROUP, MADE, TASK, cause, cursor};
 use super::query::{labels, parked};
 use super::shown::{Cell, Shown, Table, View};
@@ -84,14 +84,29 @@ pub struct GroupsQuery {
     /// Of this type, by its declared name or its route
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub task_type: Option<String>,
-    /// In this state; repeated, in one of several
+    /// In this state; repeated, in one of several. Missing: parked
     #[serde(default)]
-    #[schemars(schema_with = "parked")]
+    #[schemars(schema_with = "parked_or_failed")]
     pub status: Vec<TaskStatus>,
     /// With this label, `name=value`; repeated, with all of them
     #[serde(default)]
     #[schemars(schema_with = "labels")]
     pub label: Vec<String>,
+    /// Submitted not before this time
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+}
+
+fn parked_or_failed(_: &mut SchemaGenerator) -> Schema {
+    let all = TaskStatus::ALL.iter().filter(|it| has_cause(**it));
+    let all: Vec<_> = all.map(|it| it.as_str()).collect();
+    json_schema!({ "type": "array", "items": { "type": "string", "enum": all } })
+}
+
+/// Whether tasks in this state are there for a cause.
+#[must_use]
+pub const fn has_cause(status: TaskStatus) -> bool {
+    status.is_parked() || matches!(status, TaskStatus::Failed)
 }
 
 impl Operation for ListDeadLetters {
@@ -131,10 +146,13 @@ impl Operation for GroupDeadLetters {
     type Input = GroupsQuery;
     type Output = DeadLetterGroups;
     const ABOUT: About = About::get("groupDeadLetters", "/api/dead-letters/groups", READ)
-        .summary(Chapter::Deciding, "Count parked tasks by cause")
+        .summary(
+            Chapter::Deciding,
+            "Count parked tasks, or failed ones, by cause",
+        )
         .answers(200, "The groups, the largest first")
         .problems(&[ProblemCode::InvalidLabel])
-        .command(["dead-letters", "groups"], &[LABEL])
+        .command(["dead-letters", "groups"], &[LABEL, SINCE])
         .more("step or undo, class, call, and text without ids, numbers and times");
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(groups));
 
@@ -143,6 +161,7 @@ impl Operation for GroupDeadLetters {
             task_type: Some("create-zip-from-files".to_owned()),
             status: vec![TaskStatus::DeadLettered],
             label: vec!["order=4711".to_owned()],
+            since: Some(Time(MADE.to_owned())),
         };
         let groups = DeadLetterGroups {
             groups: vec![group()],

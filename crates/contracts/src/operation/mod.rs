@@ -266,7 +266,7 @@ macro_rules! operations {
             $crate::operation::task_types::ListTaskTypes,
             $crate::operation::task_types::DisableTaskType,
             $crate::operation::task_types::EnableTaskType,
-            $crate::operation::task_types::ListSlowSteps,
+            $crate::operation::task_types::GetTypeDurations,
             $crate::operation::alerts::ListAlerts,
             $crate::operation::alerts::SendTestAlert,
             $crate::operation::alerts::ListAlertSecrets,

@@ -165,6 +165,7 @@ impl Operation for ListTasks {
             labels,
             created_at: MADE.to_owned(),
             updated_at: CHANGED.to_owned(),
+            finished_at: Some(CHANGED.to_owned()),
         };
         let term = SearchedTerm {
             term: "4711".to_owned(),

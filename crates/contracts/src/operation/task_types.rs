@@ -1,19 +1,20 @@
-//! Task types: which there are, whether one takes submissions, and how long its steps take.
+//! Task types: which there are, whether one takes submissions, and how long its tasks and steps take.
 
 use super::command::{Flag, NOTE, Takes, flag};
 use super::examples::{CHANGED, MADE, TASK};
 use super::shown::{Cell, Shown, Table, View};
 use super::{About, Access, Chapter, GateMove, Operation, Time, text_target};
-use crate::ProblemCode;
 use crate::access::Role;
 use crate::disable::{SwitchRequest, SwitchView};
+use crate::durations::{HourDurations, Percentiles, StepDurations, TypeDurations};
 use crate::gate::GateKind;
 use crate::http::Page;
-use crate::slow_steps::{SlowStep, SlowSteps};
 use crate::task_type::TaskTypeView;
+use crate::{ProblemCode, TaskStatus};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// The name of a task type in kebab-case.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -173,90 +174,123 @@ impl Operation for EnableTaskType {
 }
 
 const SINCE: Flag = flag("since", "--since", Takes::Text)
-    .is("Of tasks that were submitted since: a duration (2h) or a time");
+    .is("Of tasks that ended since: a duration (2h) or a time");
+const UNTIL: Flag = flag("until", "--until", Takes::Text)
+    .is("Of tasks that ended until: a duration (2h) or a time");
 
-/// List the slowest steps of a type.
+/// How long the tasks of a type took.
 #[derive(Debug)]
-pub struct ListSlowSteps;
+pub struct GetTypeDurations;
 
 /// Of which tasks.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-pub struct SlowStepsQuery {
-    /// Of tasks that were submitted not before this time
+pub struct DurationsQuery {
+    /// Of tasks that ended in the hour of this time, or later; missing: in the last 24 hours
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
-    /// Number of tasks that are looked at, the newest ones
-    #[serde(default = "usual_tasks")]
-    #[schemars(range(min = 1, max = 200))]
-    pub tasks: u32,
+    /// Of tasks that ended in the hour of this time, or before
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Time>,
+    /// A time in milliseconds with which the tasks are compared
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub took_ms: Option<u64>,
 }
 
-const fn usual_tasks() -> u32 {
-    100
-}
-
-impl Operation for ListSlowSteps {
+impl Operation for GetTypeDurations {
     type Target = TypeRoute;
-    type Input = SlowStepsQuery;
-    type Output = SlowSteps;
+    type Input = DurationsQuery;
+    type Output = TypeDurations;
     const ABOUT: About = About::get(
-        "listSlowSteps",
-        "/api/task-types/{id}/slow-steps",
+        "getTypeDurations",
+        "/api/task-types/{id}/durations",
         Access::Role(Role::Read),
     )
-    .summary(Chapter::Types, "List the slowest steps of a type")
-    .answers(200, "The steps that have run, the slowest first")
+    .summary(
+        Chapter::Types,
+        "Look at how long the tasks of a type and their steps took, by the hour",
+    )
+    .answers(200, "Of the last 30 days at most")
     .problems(&[ProblemCode::NoSuchTaskType])
-    .command(["types", "slow-steps"], &[SINCE])
-    .more("how long their attempts took in its newest tasks");
-    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(slow_steps));
+    .command(["types", "durations"], &[SINCE, UNTIL]);
+    const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(durations));
 
-    fn example() -> (SlowStepsQuery, SlowSteps) {
-        let query = SlowStepsQuery {
+    fn example() -> (DurationsQuery, TypeDurations) {
+        let query = DurationsQuery {
             since: Some(Time(MADE.to_owned())),
-            tasks: usual_tasks(),
+            until: None,
+            took_ms: Some(2_000),
         };
-        let charge = SlowStep {
-            step: "charge".to_owned(),
+        let took = Percentiles {
             count: 104,
-            median_ms: 310,
+            p50_ms: 310,
             p95_ms: 2_400,
+            p99_ms: 9_100,
+        };
+        let charge = StepDurations {
+            step: "charge".to_owned(),
+            took,
             max_ms: 30_012,
             slowest: TASK,
         };
-        let steps = SlowSteps {
-            items: vec![charge],
-            tasks: 100,
-            complete: true,
+        let ended = BTreeMap::from([(TaskStatus::Completed, 104), (TaskStatus::Failed, 3)]);
+        let hour = HourDurations {
+            hour: MADE.to_owned(),
+            ended: ended.clone(),
+            tasks: Some(took),
+            steps: vec![charge.clone()],
         };
-        (query, steps)
+        let found = TypeDurations {
+            ended,
+            tasks: Some(took),
+            steps: vec![charge],
+            hours: vec![hour],
+            slower_than: Some(94),
+            counted_until: Some(CHANGED.to_owned()),
+        };
+        (query, found)
     }
 }
 
-fn slow_steps(found: &SlowSteps) -> View {
-    let row = |it: &SlowStep| {
+fn durations(found: &TypeDurations) -> View {
+    let row = |of: &str, took: &Percentiles, longest: Option<&StepDurations>| {
         vec![
-            Cell::of(&it.step),
-            Cell::number(it.count),
-            Cell::number(it.median_ms),
-            Cell::number(it.p95_ms),
-            Cell::number(it.max_ms),
-            Cell::Task(it.slowest.to_string()),
+            Cell::name(&of),
+            Cell::number(took.count),
+            Cell::number(took.p50_ms),
+            Cell::number(took.p95_ms),
+            Cell::number(took.p99_ms),
+            longest.map_or(Cell::NONE, |it| Cell::number(it.max_ms)),
+            Cell::task(longest.map(|it| &it.slowest)),
         ]
     };
     let heads = [
-        "step",
-        "attempts",
-        "median ms",
+        "of",
+        "measured",
+        "p50 ms",
         "p95 ms",
+        "p99 ms",
         "longest ms",
         "slowest task",
     ];
-    View::Table(Table::of(
-        "steps that have run",
-        &heads,
-        found.items.iter().map(row),
-    ))
+    let whole = found.tasks.iter();
+    let whole = whole.map(|took| row("(tasks that completed)", took, None));
+    let steps = found.steps.iter();
+    let steps = steps.map(|it| row(&it.step, &it.took, Some(it)));
+    let rows = whole.chain(steps);
+    let mut table = Table::of("durations in this time", &heads, rows);
+    let ended = found.ended.iter();
+    let ended: Vec<String> = ended
+        .map(|(status, count)| format!("{count} {status}"))
+        .collect();
+    if !ended.is_empty() {
+        table
+            .below
+            .push(format!("ended: {}", ended.join(", ")).into());
+    }
+    let until = found.counted_until.iter();
+    let until = until.map(|until| format!("the last task that is counted ended at {until}").into());
+    table.below.extend(until);
+    View::Table(table)
 }
 
 fn request() -> SwitchRequest {

@@ -317,6 +317,7 @@ mod tests {
     fn line(no: u32, failure: Option<Failure>) -> TaskLine {
         TaskLine {
             task: TaskId(uuid::Uuid::from_u128(u128::from(no))),
+            tenant: counterstep_contracts::Tenant::default(),
             task_type: "Order".to_owned(),
             version: 1,
             status: TaskStatus::CompensationFailed,
@@ -326,6 +327,7 @@ mod tests {
             labels: counterstep_contracts::Labels::default(),
             created_at: DbTime(0),
             updated_at: DbTime(0),
+            finished_at: None,
         }
     }
 

@@ -166,7 +166,8 @@ pub(crate) fn document_place(kind: DocumentKind, tenant: &Tenant, name: &str) ->
         | DocumentKind::Queue
         | DocumentKind::PausedWorkers
         | DocumentKind::ClosedBreaker
-        | DocumentKind::Poison => None,
+        | DocumentKind::Poison
+        | DocumentKind::Durations => None,
     }
 }
 

@@ -40,11 +40,13 @@ pub enum DocumentKind {
     Poison,
     /// A saved view of the list of tasks.
     View,
+    /// How long tasks took, of a type and an hour.
+    Durations,
 }
 
 impl DocumentKind {
     /// Every kind.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Schedule,
         Self::TaskType,
         Self::ApiKey,
@@ -61,6 +63,7 @@ impl DocumentKind {
         Self::BulkTasks,
         Self::Poison,
         Self::View,
+        Self::Durations,
     ];
 
     /// As it stands in the column `kind`.
@@ -83,6 +86,7 @@ impl DocumentKind {
             Self::BulkTasks => "bulk_tasks",
             Self::Poison => "poison",
             Self::View => "view",
+            Self::Durations => "durations",
         }
     }
 
@@ -106,6 +110,7 @@ impl DocumentKind {
                 | Self::BulkTasks
                 | Self::Poison
                 | Self::View
+                | Self::Durations
         )
     }
 }

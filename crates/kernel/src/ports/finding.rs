@@ -323,6 +323,8 @@ impl TaskPage {
 pub struct TaskLine {
     /// Id of the task.
     pub task: TaskId,
+    /// Tenant that owns it.
+    pub tenant: Tenant,
     /// Declared name of its type.
     pub task_type: String,
     /// Version of its type.
@@ -341,6 +343,8 @@ pub struct TaskLine {
     pub created_at: DbTime,
     /// When it was last changed.
     pub updated_at: DbTime,
+    /// When it came to its terminal state.
+    pub finished_at: Option<DbTime>,
 }
 
 /// The tasks whose revisions are read.
@@ -352,11 +356,11 @@ pub enum RevisionsOf {
     TaskOf(Tenant, TaskId),
     /// Those of this tenant that have not ended.
     Open(Tenant),
-    /// Those of this tenant and of these types that ended after this time, and of those that ended at this
+    /// Those of a tenant, or of all, and of these types that ended after this time, and of those that ended at this
     /// time the ones behind this task.
     Ended {
-        /// Tenant of the tasks.
-        tenant: Tenant,
+        /// Tenant of the tasks; `None`: all.
+        tenant: Option<Tenant>,
         /// By their declared names.
         task_types: Vec<String>,
         /// The last one of the page before.

@@ -1,11 +1,11 @@
 //! What is under way, counted, and which processes run, as metrics and operators are shown it; and
 //! whether the store takes writes, for the readiness check. Decides nothing.
 
+pub mod durations;
 pub mod health;
 pub(crate) mod observe;
 pub mod progress;
 pub mod queue_rates;
-pub mod slow_steps;
 pub mod task_log;
 pub(crate) mod traces;
 pub mod worker_details;

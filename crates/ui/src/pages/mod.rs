@@ -17,6 +17,7 @@ pub(crate) mod task;
 pub(crate) mod tasks;
 #[cfg(test)]
 mod tests;
+mod type_durations;
 pub(crate) mod types;
 pub(crate) mod worker;
 pub(crate) mod workers;

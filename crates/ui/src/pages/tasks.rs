@@ -6,7 +6,7 @@ use crate::layout::{self, Chapter};
 use crate::markup::{empty, labels, state, task_of_type};
 use crate::page_request::PageRequest;
 use crate::query::{Address, Fields};
-use crate::time_text::ago;
+use crate::time_text::{ago, duration, micros};
 use actix_web::http::header::LOCATION;
 use actix_web::{HttpRequest, HttpResponse};
 use counterstep_contracts::access::Role;
@@ -20,11 +20,12 @@ use maud::{Markup, html};
 const ROWS: u32 = 50;
 
 /// The columns that may be chosen beside names of labels, and which are shown anyway.
-pub(super) const COLUMNS: [(&str, &str, bool); 4] = [
+pub(super) const COLUMNS: [(&str, &str, bool); 5] = [
     ("id", "whole id", false),
     ("labels", "labels", true),
     ("submitted", "submitted", true),
     ("changed", "changed", true),
+    ("duration", "duration", false),
 ];
 
 pub(crate) async fn get(request: HttpRequest) -> Answer {
@@ -224,6 +225,7 @@ fn row(visit: &PageRequest, task: &TaskSummary, columns: &[&str]) -> Markup {
                     "labels" => { td.wide { (labels(base, &task.labels)) } }
                     "submitted" => { td.wide { (ago(&task.created_at)) } }
                     "changed" => { td { (ago(&task.updated_at)) } }
+                    "duration" => { td { @if let Some(ended) = &task.finished_at { (duration(micros(ended) - micros(&task.created_at))) } } }
                     name => { td { @if let Some(value) = task.labels.get(name) { (value) } } }
                 }
             }

@@ -3,6 +3,7 @@
 
 use super::declared::{Group, Look, button};
 use super::part;
+use super::type_durations;
 use crate::failed::{Answer, Failed};
 use crate::layout::{self, Chapter};
 use crate::markup::{self, chip, table};
@@ -89,6 +90,7 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
     let visit = PageRequest::of(&request).await?;
     let it = found(&visit).await?;
     let name = text(&it, "name").to_owned();
+    let durations = type_durations::part(&visit, &name).await;
     let body = html! {
         p.up { a href=(visit.at("/types")) { "Task types" } }
         div.head {
@@ -101,6 +103,7 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
         p { (switch(&it)) }
         (policies(&it))
         (steps(&it))
+        (durations)
         details { summary { "The declaration as JSON" } (crate::markup::json(&it)) }
     };
     Ok(layout::page(&visit.shell, Chapter::Types, &name, body))

@@ -53,6 +53,7 @@ pub(in super::super) fn list(
             let mut rows = tasks::table
                 .select((
                     tasks::id,
+                    tasks::tenant,
                     tasks::task_type,
                     tasks::version,
                     tasks::status,
@@ -62,6 +63,7 @@ pub(in super::super) fn list(
                     tasks::labels,
                     tasks::created_at,
                     tasks::updated_at,
+                    tasks::finished_at,
                 ))
                 .into_boxed();
             rows = match query.order {
@@ -142,7 +144,7 @@ pub(in super::super) fn lines(
     tasks: &[TaskId],
 ) -> Result<Vec<TaskLine>, Fault> {
     let rows: Vec<LineRow> = diesel::sql_query(
-        "SELECT t.id, t.task_type, t.version, t.status, t.rev, t.failure, t.residue, t.labels, t.created_at, t.updated_at
+        "SELECT t.id, t.tenant, t.task_type, t.version, t.status, t.rev, t.failure, t.residue, t.labels, t.created_at, t.updated_at, t.finished_at
          FROM json_each(?) j CROSS JOIN tasks t ON t.id = j.value",
     )
     .bind::<Text, _>(serde_json::json!(tasks).to_string())

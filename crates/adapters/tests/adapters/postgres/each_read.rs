@@ -220,7 +220,7 @@ pub(super) fn reads() -> Vec<(String, Read)> {
         (
             "revisions of those that ended",
             read!(store => async move {
-                let (tenant, task_types) = (Tenant::default(), vec!["Zip".to_owned(), "Rare".to_owned()]);
+                let (tenant, task_types) = (Some(Tenant::default()), vec!["Zip".to_owned(), "Rare".to_owned()]);
                 let after = (DbTime(0), task(0));
                 store.revisions(&RevisionsOf::Ended { tenant, task_types, after, limit: PAGE }).await
             }),

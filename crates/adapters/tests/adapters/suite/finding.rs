@@ -457,7 +457,7 @@ pub(crate) async fn tasks_are_open_or_have_ended_since(ports: &Ports) {
     assert_eq!(found, going);
     assert_eq!(open(Tenant("other".into())).await, []);
 
-    let ended = |tenant: Tenant, task_type: &str, after, limit| {
+    let ended = |tenant: Option<Tenant>, task_type: &str, after, limit| {
         let task_types = vec!["None".to_owned(), task_type.to_owned()];
         RevisionsOf::Ended {
             tenant,
@@ -470,7 +470,7 @@ pub(crate) async fn tasks_are_open_or_have_ended_since(ports: &Ports) {
     let first = (DbTime(0), TaskId(uuid::Uuid::nil()));
     let (mut after, mut pages) = (first, Vec::new());
     loop {
-        let page = ended(Tenant::default(), &task_type, after, 3);
+        let page = ended(Some(Tenant::default()), &task_type, after, 3);
         let page = revisions_at(store, &page).await.tasks;
         let Some(last) = page.last() else { break };
         after = (last.at, last.task);
@@ -485,11 +485,13 @@ pub(crate) async fn tasks_are_open_or_have_ended_since(ports: &Ports) {
         })
         .collect();
     assert_eq!(pages, expected);
-    let all = |tenant: &str, of: &str, after| ended(Tenant(tenant.into()), of, after, 100);
+    let all = |tenant: &str, of: &str, after| ended(Some(Tenant(tenant.into())), of, after, 100);
     let default = Tenant::default().0;
     let since = (expected[1].at, expected[1].task);
     let later = revisions_at(store, &all(&default, &task_type, since)).await;
     assert_eq!(later.tasks, expected[2..]);
+    let of_all = revisions_at(store, &ended(None, &task_type, since, 100)).await;
+    assert_eq!(of_all.tasks, expected[2..], "of all tenants");
     for nothing in [
         all("other", &task_type, first),
         all(&default, "Other", first),

@@ -138,7 +138,7 @@ impl FullTenant<'_> {
         let found = match (route.method, route.path) {
             // A task type's.
             ("POST", "/api/tasks/{id}" | "/api/tasks/{id}/batch")
-            | ("GET", "/api/task-types/{id}/slow-steps") => return None,
+            | ("GET", "/api/task-types/{id}/durations") => return None,
             ("POST", "/api/tasks/{id}/signals/{name}") => {
                 let id = self.task_in("ask-first", "waiting").await;
                 let path = of_task(id).replace("{name}", "permission");

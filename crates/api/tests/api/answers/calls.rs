@@ -159,7 +159,7 @@ async fn path_and_body(route: RouteView, own: &mut FullTenant<'_>) -> (String, V
             json!([{"key": "one", "request": note_of}]),
         ),
         ("GET", "/api/tasks/{id}/children") => (named(&parent(own).await), Value::Null),
-        ("GET", "/api/task-types/{id}/slow-steps") => {
+        ("GET", "/api/task-types/{id}/durations") => {
             own.task_in("write-note", "completed").await;
             (named("write-note"), Value::Null)
         }

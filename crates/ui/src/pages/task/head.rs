@@ -3,7 +3,8 @@
 use super::task_data::Found;
 use crate::markup::{chip, copied, labels, state, task_link};
 use crate::page_request::PageRequest;
-use crate::time_text::{ago, duration, micros};
+use crate::time_text::{ago, duration, exact, micros, now, rfc3339};
+use counterstep_contracts::durations::Percentiles;
 use maud::{Markup, html};
 
 pub(super) fn of(visit: &PageRequest, found: &Found) -> Markup {
@@ -26,8 +27,9 @@ pub(super) fn of(visit: &PageRequest, found: &Found) -> Markup {
         dl.facts {
             div { dt { "Submitted" } dd { (ago(&task.created_at)) } }
             @if let Some(ended) = ended {
-                div { dt { "Ended" } dd { (ago(ended)) " " span.quiet { "after " (duration(micros(ended) - micros(&task.created_at))) } } }
+                div { dt { "Ended" } dd { (ago(ended)) " " span.quiet { "after " (duration(micros(ended) - micros(&task.created_at))) (slower_than(found)) } } }
             } @else {
+                @if let Some(end) = expected_end(found) { div { dt { "Expected end" } dd { (end) } } }
                 div { dt { "Changed" } dd { (ago(&task.updated_at)) } }
             }
             div { dt { "Steps" } dd { (task.progress.done) " of " (task.progress.total) " done" } }
@@ -62,6 +64,47 @@ pub(super) fn of(visit: &PageRequest, found: &Found) -> Markup {
         (failure(found))
         (waits(visit, found))
     }
+}
+
+/// Maximum of measured tasks below which they say nothing of another one.
+const FEW: u64 = 10;
+
+fn measured(found: &Found) -> Option<Percentiles> {
+    let tasks = found.typical.as_ref()?.tasks;
+    tasks.filter(|it| it.count >= FEW)
+}
+
+fn slower_than(found: &Found) -> String {
+    let share = found.typical.as_ref().and_then(|it| it.slower_than);
+    let share = share.filter(|_| measured(found).is_some());
+    share.map_or_else(String::new, |share| {
+        format!(", slower than {share} of 100 of its type in the last 24 hours")
+    })
+}
+
+/// By how long other tasks of its type took.
+fn expected_end(found: &Found) -> Option<Markup> {
+    let it = measured(found)?;
+    let begin = micros(&found.task.created_at);
+    let so_far = now() - begin;
+    let [half, most] = [it.p50_ms, it.p95_ms]
+        .map(|millis| i64::try_from(millis.saturating_mul(1_000)).unwrap_or(i64::MAX));
+    Some(match so_far {
+        _ if so_far < half => {
+            html! { (at(begin, half)) " " span.quiet { "as half of its type in the last 24 hours" } }
+        }
+        _ if so_far < most => {
+            html! { "by " (at(begin, most)) " " span.quiet { "as 95 of 100 of its type" } }
+        }
+        _ => {
+            html! { "overdue " span.quiet { "95 of 100 of its type took no longer than " (duration(most)) } }
+        }
+    })
+}
+
+fn at(begin: i64, took: i64) -> Markup {
+    let text = rfc3339(begin.saturating_add(took));
+    html! { time datetime=(text) { (exact(&text)) } }
 }
 
 fn failure(found: &Found) -> Markup {

@@ -7,6 +7,8 @@ use crate::task_history::TaskHistory;
 use crate::time_text;
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::bulk::{DeadLetterGroup, DeadLetterGroups};
+use counterstep_contracts::declaration::kebab_case;
+use counterstep_contracts::durations::TypeDurations;
 use counterstep_contracts::http::{AuditTrail, ChainView, Page, TaskView};
 use counterstep_contracts::log::LogPage;
 use counterstep_contracts::operator::{UndoPlan, Why};
@@ -25,6 +27,8 @@ pub(crate) struct Found {
     pub(crate) log: Option<LogPage>,
     /// Where it is parked: the tasks that failed for the same cause, itself among them.
     pub(crate) group: Option<DeadLetterGroup>,
+    /// How long tasks of its type took in the last 24 hours.
+    pub(crate) typical: Option<TypeDurations>,
 }
 
 impl Found {
@@ -49,7 +53,9 @@ impl Found {
             Some(id) => group_of(visit, &task, &id).await,
             None => None,
         };
+        let typical = typical_of(visit, &task).await;
         Ok(Self {
+            typical,
             task,
             trail,
             plan,
@@ -84,6 +90,26 @@ impl Found {
             TaskStatus::Running | TaskStatus::Compensating | TaskStatus::Waiting
         )
     }
+}
+
+/// Compared with how long this one took, where it has completed. Of one that is parked, or was undone, it says nothing.
+async fn typical_of(visit: &PageRequest, task: &TaskView) -> Option<TypeDurations> {
+    let ended = task.finished_at.as_deref();
+    if task.status.is_parked()
+        || task.status == TaskStatus::Compensating
+        || (ended.is_some() && task.status != TaskStatus::Completed)
+    {
+        return None;
+    }
+    let took = ended.map(|ended| time_text::micros(ended) - time_text::micros(&task.created_at));
+    let route = kebab_case(&task.task_type);
+    let asked = Address::new(format!("/api/task-types/{route}/durations"));
+    let asked = asked.with_some(
+        "took_ms",
+        took.map(|took| (took / 1_000).max(0).to_string())
+            .as_deref(),
+    );
+    visit.find::<TypeDurations>(&asked.text()).await
 }
 
 async fn group_of(visit: &PageRequest, task: &TaskView, id: &str) -> Option<DeadLetterGroup> {

@@ -108,6 +108,12 @@ fn known(path: &str) -> HttpResponse {
             "name": "nightly", "type": "OrderLamp", "cron": "0 3 * * *", "origin": "code", "paused": false,
             "revision": 1, "created_at": TIME, "updated_at": TIME,
         })),
+        ["api", "task-types", _, "durations", ..] => of(durations()),
+        ["api", "dead-letters", "groups", ..] => of(json!({
+            "groups": [{"id": "00112233aabbccdd", "task_type": "OrderLamp", "cause": {}, "text": "no lamp #", "count": 3,
+                "by_status": {"failed": 3}, "first_at": TIME, "last_at": TIME, "example": ID}],
+            "counted": 3, "others": 0, "complete": true,
+        })),
         ["api", "task-types"] => {
             of(json!({"items": [{"name": "OrderLamp", "version": 1, "steps": []}]}))
         }
@@ -120,6 +126,24 @@ fn known(path: &str) -> HttpResponse {
         ["api", "openapi.json"] => of(document()),
         _ => HttpResponse::NotFound().json(Problem::new(ProblemCode::NoSuchRoute, "not here")),
     }
+}
+
+/// Of tasks that took a second, and a step that takes longer.
+pub(super) fn durations() -> Value {
+    let took = json!({"count": 40, "p50_ms": 1_000, "p95_ms": 2_000, "p99_ms": 60_000});
+    let mut ship = took.clone();
+    ship["step"] = json!("ship");
+    ship["max_ms"] = json!(61_000);
+    ship["slowest"] = json!(ID);
+    let hour = |back: i64| {
+        let at = crate::time_text::now() - back * 3_600_000_000;
+        json!({"hour": crate::time_text::rfc3339(at - at.rem_euclid(3_600_000_000)), "ended": {"completed": 40},
+            "tasks": took, "steps": [ship]})
+    };
+    json!({
+        "ended": {"completed": 40, "failed": 3}, "tasks": took, "steps": [ship], "hours": [hour(3), hour(2), hour(0)],
+        "counted_until": TIME, "slower_than": 97,
+    })
 }
 
 /// A move of the task.

@@ -1,0 +1,225 @@
+//! How long tasks and their steps took: counted once each, by tenant, type and hour, whichever process counts; from the change that
+//! started an attempt to the one that ended it.
+
+use crate::errand::{Errand, only};
+use counterstep_contracts::durations::TypeDurations;
+use counterstep_contracts::{Host, TaskId, TaskStatus, Tenant};
+use counterstep_kernel::Engine;
+use counterstep_kernel::ports::{
+    Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite,
+};
+use counterstep_kernel::status::durations::{DurationsQuery, count_durations, durations};
+use counterstep_kernel::turn::{TurnEnd, turn};
+use counterstep_macros::distributed_task;
+use counterstep_steps::{CancelToken, StepContext, StepResult};
+use counterstep_testkit::clock::{until_works, work_for};
+use counterstep_testkit::{Form, Harness, Site};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Leg {
+    seconds: u64,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Loaded(u32);
+
+struct Haul;
+
+#[distributed_task(name = "Haul", queue = "hauls")]
+impl Haul {
+    type Request = Leg;
+    type Response = u32;
+
+    #[step(1, host = "worker", no_undo = "test")]
+    async fn load(_ctx: &StepContext) -> StepResult<Loaded> {
+        Ok(Loaded(1))
+    }
+
+    #[step(2, host = "worker", no_undo = "test")]
+    async fn drive(ctx: &StepContext, leg: &Leg, loaded: &Loaded) -> StepResult<u32> {
+        work_for(ctx.task_id(), Duration::from_secs(leg.seconds)).await;
+        Ok(loaded.0)
+    }
+
+    fn respond(drive: &u32) -> u32 {
+        *drive
+    }
+}
+
+/// A task that has driven for this time.
+async fn driven(site: &Site, tenant: &str, seconds: u64) -> TaskId {
+    let form = Form::new().field("seconds", seconds).tenant(tenant);
+    let id = site.submit(form).await;
+    let shutdown = CancelToken::new();
+    let works = async {
+        until_works(id).await;
+        site.clock.advance_by(Duration::from_secs(seconds));
+    };
+    let (end, ()) = futures::join!(turn(&site.engine, Host::Worker, id, &shutdown), works);
+    assert_eq!(end, TurnEnd::Rests(TaskStatus::Completed));
+    id
+}
+
+fn of_haul(tenant: &Tenant) -> DurationsQuery<'_> {
+    DurationsQuery {
+        tenant,
+        task_type: "Haul",
+        since: None,
+        until: None,
+        took: None,
+    }
+}
+
+async fn seen(site: &Site, tenant: &str) -> TypeDurations {
+    let tenant = Tenant(tenant.to_owned());
+    let found = durations(&site.engine.ports.store, &of_haul(&tenant)).await;
+    found.expect("they are read")
+}
+
+async fn count(engine: &Engine) {
+    let counted = count_durations(engine, &CancelToken::new()).await;
+    counted.expect("the store answers");
+}
+
+/// How many tasks of `Haul` are counted as ended.
+async fn counted(site: &Site, tenant: &str) -> u64 {
+    seen(site, tenant).await.ended.values().sum()
+}
+
+/// Until all see what has ended.
+fn later(site: &Site) {
+    site.clock.advance("61s");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_task_is_counted_once_with_its_steps_whichever_process_counts() {
+    let site = Harness::embedded(only::<Haul>()).start().await;
+    let mut ids = Vec::new();
+    for seconds in [2, 8, 4] {
+        ids.push(driven(&site, "acme", seconds).await);
+    }
+    driven(&site, "umbra", 600).await;
+    assert_eq!(seen(&site, "acme").await.counted_until, None);
+    // What ended a moment ago may not be seen by all yet.
+    count(&site.engine).await;
+    assert_eq!(counted(&site, "acme").await, 0);
+    later(&site);
+    futures::join!(count(&site.engine), count(&site.engine));
+    count(&site.engine).await;
+
+    let found = seen(&site, "acme").await;
+    assert_eq!(found.ended, [(TaskStatus::Completed, 3)].into());
+    let tasks = found.tasks.expect("they completed");
+    assert_eq!(tasks.count, 3);
+    assert!((3_800..8_000).contains(&tasks.p50_ms), "{tasks:?}");
+    assert!(found.counted_until.is_some());
+    let [drive, load] = &found.steps[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!((&*drive.step, drive.took.count), ("drive", 3));
+    assert_eq!((&*load.step, load.took.count), ("load", 3));
+    assert_eq!(drive.slowest, ids[1]);
+    assert!((8_000..16_000).contains(&drive.max_ms), "{drive:?}");
+    assert!((3_800..8_000).contains(&drive.took.p50_ms), "{drive:?}");
+    assert!(load.max_ms < 2_000, "{load:?}");
+    let by_hour: u64 = found.hours.iter().flat_map(|it| it.ended.values()).sum();
+    assert_eq!(by_hour, 3);
+    let theirs = seen(&site, "umbra").await;
+    assert_eq!(theirs.ended, [(TaskStatus::Completed, 1)].into());
+
+    let acme = Tenant("acme".to_owned());
+    let share = async |seconds: u64| {
+        let query = DurationsQuery {
+            took: Some(Duration::from_secs(seconds)),
+            ..of_haul(&acme)
+        };
+        let found = durations(&site.engine.ports.store, &query).await;
+        found.expect("they are read").slower_than
+    };
+    assert_eq!(share(0).await, Some(0));
+    assert_eq!(share(100).await, Some(100));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hours_are_forgotten_after_their_time_and_the_next_task_is_counted() {
+    let site = Harness::embedded(only::<Haul>()).start().await;
+    driven(&site, "acme", 2).await;
+    later(&site);
+    count(&site.engine).await;
+    assert_eq!(counted(&site, "acme").await, 1);
+    site.clock.advance("31d");
+    count(&site.engine).await;
+    assert_eq!(hours(&site).await, []);
+    driven(&site, "acme", 2).await;
+    later(&site);
+    count(&site.engine).await;
+    assert_eq!(counted(&site, "acme").await, 1);
+}
+
+/// The hours of a tenant as they lie in the database.
+async fn hours(site: &Site) -> Vec<Document> {
+    let page = DocumentQuery::Page {
+        kind: DocumentKind::Durations,
+        tenant: Tenant("acme".to_owned()),
+        after: None,
+        limit: 10,
+    };
+    let found = site.engine.ports.store.documents(&page).await;
+    found.expect("documents").rows
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_that_cannot_be_read_holds_up_no_other() {
+    let site = Harness::embedded(only::<Haul>()).start().await;
+    driven(&site, "acme", 2).await;
+    later(&site);
+    count(&site.engine).await;
+    let store = &site.engine.ports.store;
+    let damage = async |tenant: &str, name: String| {
+        let write = DocumentWrite {
+            kind: DocumentKind::Durations,
+            tenant: Tenant(tenant.to_owned()),
+            name,
+            expected: None,
+            change: DocumentChange::Put {
+                body: "{}[".to_owned(),
+                due_at: None,
+            },
+        };
+        store.put_document(&write).await.expect("written");
+    };
+    for hour in hours(&site).await {
+        damage("acme", hour.name).await;
+    }
+    assert_eq!(counted(&site, "acme").await, 0, "and the page goes on");
+    driven(&site, "acme", 2).await;
+    later(&site);
+    count(&site.engine).await;
+    assert_eq!(counted(&site, "acme").await, 1, "it is counted anew");
+    damage("default", "Haul position".to_owned()).await;
+    count(&site.engine).await;
+    driven(&site, "acme", 2).await;
+    later(&site);
+    count(&site.engine).await;
+    assert_eq!(counted(&site, "acme").await, 2, "none is counted twice");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_does_not_know_a_type_leaves_its_tasks_to_others() {
+    let site = Harness::embedded(only::<Haul>()).start().await;
+    driven(&site, "acme", 2).await;
+    later(&site);
+    let others = Engine::new(
+        site.engine.ports.clone(),
+        Arc::new(only::<Errand>()),
+        (*site.engine.settings).clone(),
+        "others",
+    );
+    count(&others).await;
+    assert_eq!(counted(&site, "acme").await, 0);
+    count(&site.engine).await;
+    assert_eq!(counted(&site, "acme").await, 1);
+}
