@@ -6,7 +6,7 @@ use crate::cause::FAILURE_CLASSES;
 use crate::forms::{ACTOR, NOTE, ONE_LINE, WITHOUT_CONTROLS};
 use crate::ids::TaskId;
 use crate::labels::Labels;
-use crate::pace::{BulkFailure, BulkResults, Pace, PausedFor};
+use crate::pace::{BulkFailure, BulkResults, Pace, PastDecision, PausedFor};
 use crate::search::LONGEST_SEARCH;
 use crate::settled::SettledAs;
 use crate::state::TaskStatus;
@@ -50,6 +50,9 @@ pub struct DeadLetterGroup {
     pub last_at: String,
     /// The last submitted one of them.
     pub example: TaskId,
+    /// What was last decided about tasks of this cause as one operation, of the 20 largest groups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_decision: Option<PastDecision>,
 }
 
 /// Answer of `GET /api/dead-letters/groups`.

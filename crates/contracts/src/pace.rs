@@ -1,6 +1,7 @@
 //! How fast an operation on many tasks goes and where it pauses by itself, and what became of each of its tasks. Times are RFC 3339
 //! in UTC.
 
+use crate::bulk::BulkAction;
 use crate::forms::ONE_LINE;
 use crate::ids::TaskId;
 use crate::state::{TaskStatus, text_enum};
@@ -103,6 +104,24 @@ pub struct BulkResults {
     pub deleted: u64,
 }
 
+/// A decision about tasks of a cause, and how those stand now on which it was carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PastDecision {
+    /// Id of the operation.
+    pub operation: String,
+    /// What was done with each task.
+    pub action: BulkAction,
+    /// Reason, for the audit.
+    pub note: String,
+    /// Who has started it.
+    pub actor: String,
+    /// When it was started.
+    #[schemars(extend("format" = "date-time"))]
+    pub at: String,
+    /// How its tasks stand now.
+    pub results: BulkResults,
+}
+
 impl PausedFor {
     /// Why, in words.
     #[must_use]
@@ -116,9 +135,9 @@ impl PausedFor {
 }
 
 impl BulkResults {
-    /// How they stand, in words.
+    /// How they stand, in words: `40 completed, 1 dead_lettered`.
     #[must_use]
-    pub fn text(&self) -> String {
+    pub fn states(&self) -> String {
         let all = self.by_status.iter();
         let mut all: Vec<String> = all
             .map(|(status, count)| format!("{count} {status}"))
@@ -126,10 +145,16 @@ impl BulkResults {
         if self.deleted > 0 {
             all.push(format!("{} not there", self.deleted));
         }
+        all.join(", ")
+    }
+
+    /// The same, with of how many.
+    #[must_use]
+    pub fn text(&self) -> String {
         format!(
             "of {} that were done first, now: {}",
             self.tasks,
-            all.join(", ")
+            self.states()
         )
     }
 }

@@ -9,6 +9,7 @@ use counterstep_contracts::operation::dead_letters::{
     DeadLetterOrder, DeadLettersQuery, GroupDeadLetters, GroupsQuery, ListDeadLetters, has_cause,
 };
 use counterstep_contracts::operator::DeadLetter;
+use counterstep_kernel::bulk;
 use counterstep_kernel::dead_letters::{Selection, groups, longest_parked};
 use counterstep_kernel::ports::{TaskLine, TaskQuery};
 use counterstep_steps::times::rfc3339;
@@ -79,7 +80,10 @@ impl Run for GroupDeadLetters {
             since: since.transpose()?,
             ..Selection::of(cx.caller.tenant, statuses)
         };
-        Ok(groups(&cx.engine.ports.store, &selection).await?)
+        let store = &cx.engine.ports.store;
+        let mut found = groups(store, &selection).await?;
+        bulk::add_last_decisions(store, &selection.tenant, &mut found.groups).await?;
+        Ok(found)
     }
 }
 

@@ -4,21 +4,38 @@
 use crate::tasks::is_of;
 use crate::{Cx, Refused, Run, load, no_such_task, task_bodies, unknown_type};
 use counterstep_contracts::dead_letter::DeadLetterView;
-use counterstep_contracts::http::AuditTrail;
+use counterstep_contracts::http::{AuditTrail, TaskView};
+use counterstep_contracts::operation::past::{GetTaskAt, TaskAtQuery};
 use counterstep_contracts::operation::task_views::{
     ExplainTask, GetAudit, GetDeadLetter, GetUndoPlan,
 };
 use counterstep_contracts::operator::{UndoPlan, Why};
-use counterstep_contracts::{ProblemCode, TaskId};
+use counterstep_contracts::{AuditSeq, ProblemCode, TaskId};
 use counterstep_kernel::dead_letters::group_of;
+use counterstep_kernel::journal::task_at;
 use counterstep_kernel::operator;
 use counterstep_kernel::record::load as rows;
+use std::collections::BTreeMap;
 
 impl Run for GetAudit {
     async fn run(cx: Cx, id: TaskId, (): ()) -> Result<AuditTrail, Refused> {
         let record = load(&cx.engine, &cx.caller.tenant, id).await?;
         let history = cx.engine.ports.store.history(id).await?;
         Ok(task_bodies::trail(&record, history))
+    }
+}
+
+impl Run for GetTaskAt {
+    async fn run(cx: Cx, id: TaskId, asked: TaskAtQuery) -> Result<TaskView, Refused> {
+        is_of(&cx.engine, &cx.caller.tenant, id).await?;
+        let found = task_at(&cx.engine.ports.store, id, AuditSeq(asked.seq)).await?;
+        let record = found.filter(|_| asked.seq > 0).ok_or_else(|| {
+            let detail = format!(
+                "`seq` is the number of an entry, from 1: see /api/tasks/{id}/audit for those that there are"
+            );
+            Refused::new(ProblemCode::MalformedParameter, detail).at("seq")
+        })?;
+        Ok(task_bodies::task(record, BTreeMap::new(), &[], Vec::new()))
     }
 }
 

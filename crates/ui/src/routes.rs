@@ -42,6 +42,8 @@ pub(crate) fn configure(config: &mut ServiceConfig, operations: &[Declared]) {
         .service(resource("/tasks").route(get().to(tasks::get)))
         .service(resource("/tasks/{id}").route(get().to(task::get)))
         .service(resource("/tasks/{id}/audit").route(get().to(task::audit)))
+        .service(resource("/tasks/{id}/at").route(get().to(task::at_entry::get)))
+        .service(resource("/compare").route(get().to(task::compare::get)))
         .service(resource("/tasks/{id}/result/{place:.+}").route(get().to(task::file)))
         .service(resource("/submit").route(get().to(submit::types)))
         .service(resource("/parked").route(get().to(parked::get)))

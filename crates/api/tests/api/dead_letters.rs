@@ -1,7 +1,9 @@
 //! Dead letters in numbers over HTTP: their groups, operations on many of them, and each refusal.
 
 use crate::site::{Site, eventually};
-use counterstep_contracts::bulk::{BulkPreview, BulkStatus, BulkView, DeadLetterGroups};
+use counterstep_contracts::bulk::{
+    BulkAction, BulkPreview, BulkStatus, BulkView, DeadLetterGroups,
+};
 use counterstep_contracts::http::{AuditTrail, Page, TaskView};
 use counterstep_contracts::open_effects::{OpenEffectKind, OpenEffectSums, OpenEffects};
 use counterstep_contracts::pace::{BulkTask, PausedFor};
@@ -338,4 +340,39 @@ async fn an_operation_with_a_pace_waits_for_a_person_and_lists_its_tasks_page_by
         .get(&format!("{path}/tasks?cursor=3.0011223344556677"))
         .await;
     forged.problem(400, "malformed-parameter");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_says_what_was_decided_last_time_and_how_that_ended() {
+    let (site, _) = with_dead_letters(3).await;
+    let group = groups(&site, "").await.groups.remove(0);
+    assert_eq!(group.last_decision, None);
+    let body = format!(
+        r#"{{"action":"redrive","group":"{}","note":"asked again","actor":"kim"}}"#,
+        group.id
+    );
+    let started: BulkView = site.post(OPERATIONS, body).await.json(202);
+    assert_eq!(ended(&site, &started.id).await.done, 3);
+    // A person still has to judge them.
+    let last = eventually("they are parked again", || async {
+        let found = groups(&site, "").await;
+        let last = found.groups.into_iter().find(|it| it.count == 3);
+        last.and_then(|it| it.last_decision)
+            .ok_or("not all of them")
+    })
+    .await;
+    assert_eq!(
+        (&last.operation, last.action),
+        (&started.id, BulkAction::Redrive)
+    );
+    assert_eq!(
+        (&*last.note, last.results.tasks),
+        ("asked again (by kim)", 3)
+    );
+    assert_eq!(
+        last.results.by_status,
+        [(TaskStatus::DeadLettered, 3)].into()
+    );
+    let failed = groups(&site, "?status=failed").await;
+    assert_eq!(failed.counted, 0);
 }

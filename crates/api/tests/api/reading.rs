@@ -549,3 +549,41 @@ async fn every_answer_has_the_id_of_its_request_and_a_given_one_is_kept() {
         assert!(!given(other).await, "{other}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_is_shown_as_it_stood_at_each_entry_of_its_audit() {
+    let site = Site::start().await;
+    site.run_worker();
+    let task = site.submit("/api/tasks/write-note").await;
+    let now = site.until(task, TaskStatus::Completed).await;
+    let trail: AuditTrail = site
+        .get(&format!("/api/tasks/{task}/audit"))
+        .await
+        .json(200);
+    let at = async |seq: i64| {
+        let path = format!("/api/tasks/{task}/at?seq={seq}");
+        site.get(&path).await
+    };
+    let mut revision = 0;
+    for entry in &trail.entries {
+        let then: TaskView = at(entry.seq.0).await.json(200);
+        assert!(then.revision >= revision, "{entry:?}");
+        revision = then.revision;
+        // A change has several entries: the task stands behind the last of them.
+        let last = trail
+            .entries
+            .iter()
+            .rfind(|it| it.change_id == entry.change_id);
+        assert_eq!(then.status, last.expect("itself").to, "{entry:?}");
+        assert_eq!(
+            then.response.is_some(),
+            then.status == TaskStatus::Completed
+        );
+    }
+    let last: TaskView = at(trail.entries.len() as i64).await.json(200);
+    assert_eq!((last.steps, last.finished_at), (now.steps, now.finished_at));
+    for none in [0, trail.entries.len() as i64 + 1] {
+        let problem = at(none).await.problem(400, "malformed-parameter");
+        assert_eq!(problem["pointer"], "seq", "{none}");
+    }
+}

@@ -1,15 +1,16 @@
 //! Parked tasks of a tenant: one by one, and counted by cause.
 
 use super::command::{LABEL, SINCE, Takes, flag};
-use super::examples::{CHANGED, GROUP, MADE, TASK, cause, cursor};
+use super::examples::{CHANGED, GROUP, MADE, OTHER, TASK, cause, cursor};
 use super::query::{labels, parked};
 use super::shown::{Cell, Shown, Table, View};
 use super::task_views::dead_letter;
 use super::{About, Access, Chapter, Cursor, Ids, Limit, Operation, Time, WHOLE_LIST};
 use crate::access::Role;
-use crate::bulk::{DeadLetterGroup, DeadLetterGroups};
+use crate::bulk::{BulkAction, DeadLetterGroup, DeadLetterGroups};
 use crate::http::Page;
 use crate::operator::DeadLetter;
+use crate::pace::{BulkResults, PastDecision};
 use crate::state::text_enum;
 use crate::{ProblemCode, TaskStatus};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -188,6 +189,21 @@ pub fn group() -> DeadLetterGroup {
         first_at: MADE.to_owned(),
         last_at: CHANGED.to_owned(),
         example: TASK,
+        last_decision: Some(PastDecision {
+            operation: OTHER.to_string(),
+            action: BulkAction::Redrive,
+            note: "the bank is back (by kim)".to_owned(),
+            actor: "operator:kim".to_owned(),
+            at: MADE.to_owned(),
+            results: BulkResults {
+                tasks: 41,
+                by_status: BTreeMap::from([
+                    (TaskStatus::Completed, 40),
+                    (TaskStatus::DeadLettered, 1),
+                ]),
+                deleted: 0,
+            },
+        }),
     }
 }
 
@@ -221,6 +237,12 @@ fn list(page: &Page<DeadLetter>) -> View {
     View::Table(table.page(false, page.next_cursor.as_deref()))
 }
 
+/// What was last decided, and how that ended: `redrive: 40 completed, 1 dead_lettered`.
+fn last_time(group: &DeadLetterGroup) -> Option<String> {
+    let last = group.last_decision.as_ref()?;
+    Some(format!("{}: {}", last.action, last.results.states()))
+}
+
 fn groups(found: &DeadLetterGroups) -> View {
     let row = |group: &DeadLetterGroup| {
         vec![
@@ -232,6 +254,7 @@ fn groups(found: &DeadLetterGroups) -> View {
             Cell::Time(group.first_at.clone()),
             Cell::Time(group.last_at.clone()),
             Cell::Task(group.example.to_string()),
+            Cell::text(last_time(group).as_deref()),
         ]
     };
     let heads = [
@@ -243,6 +266,7 @@ fn groups(found: &DeadLetterGroups) -> View {
         "first",
         "last",
         "one of them",
+        "last time",
     ];
     let mut table = Table::of("dead letters", &heads, found.groups.iter().map(row));
     // What no row has.

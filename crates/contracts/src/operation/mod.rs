@@ -16,6 +16,7 @@ pub mod gates;
 pub mod keys;
 pub mod limits;
 pub mod open_effects;
+pub mod past;
 pub mod poison;
 pub mod query;
 pub mod queues;
@@ -296,6 +297,7 @@ macro_rules! operations {
             $crate::operation::tasks::GetPayloads,
             $crate::operation::tasks::CheckAudit,
             $crate::operation::task_views::GetAudit,
+            $crate::operation::past::GetTaskAt,
             $crate::operation::task_views::GetUndoPlan,
             $crate::operation::task_views::ExplainTask,
             $crate::operation::task_views::GetDeadLetter,

@@ -8,13 +8,14 @@ use crate::client::{Event, Options};
 use bytes::Bytes;
 use counterstep_contracts::http::{Accepted, TaskView};
 use counterstep_contracts::link::ResultLink;
+use counterstep_contracts::operation::past::GetTaskAt;
 use counterstep_contracts::operation::{About, Operation, Verb};
 use counterstep_contracts::{AuditSeq, TaskId};
 use counterstep_node::{Exit, Layers, is_this_machine};
 use futures::{Stream, StreamExt};
 use reqwest::header::HeaderValue;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::io::Write as _;
 use std::path::PathBuf;
 use tokio::io::AsyncWrite;
@@ -223,6 +224,13 @@ impl Remote {
     pub(super) async fn task(&self, task: TaskId) -> Result<TaskView, Exit> {
         let shown = self.http.task(task).await;
         shown.map_err(|error| self.exit(error))
+    }
+
+    /// As it stood at this entry of its audit.
+    pub(super) async fn task_at(&self, task: TaskId, seq: i64) -> Result<TaskView, Exit> {
+        let (id, input) = (task.to_string(), json!({ "seq": seq }));
+        let answer = self.ask(&GetTaskAt::ABOUT, &[&id], Some(&input)).await?;
+        serde_json::from_slice(&answer).map_err(Exit::failed)
     }
 
     /// Its events behind an entry, until it has ended. What does not answer for less than a minute does not end

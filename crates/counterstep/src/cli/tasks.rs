@@ -48,6 +48,9 @@ enum TasksCommand {
     Show {
         #[arg(help = ids::about(&TASK_IDS))]
         id: Named,
+        /// As it stood at this entry of its audit, see `tasks audit`
+        #[arg(long, value_name = "SEQ")]
+        at: Option<i64>,
     },
 }
 
@@ -84,9 +87,12 @@ async fn run(
             let text = out.show_text(&link, |link, _| format!("{}\n", link.url))?;
             (id, text)
         }
-        TasksCommand::Show { id } => {
+        TasksCommand::Show { id, at } => {
             let id = id.id(remote).await?;
-            let task = remote.task(id).await?;
+            let task = match at {
+                Some(seq) => remote.task_at(id, *seq).await?,
+                None => remote.task(id).await?,
+            };
             (id, out.show_text(&task, show)?)
         }
     })

@@ -10,11 +10,13 @@ use crate::documents::{Edit, edit};
 use crate::engine::Engine;
 use crate::ports::{Document, DocumentQuery, Documents, Store, StoreError};
 use crate::record::DbTime;
-use counterstep_contracts::bulk::{BulkStatus, BulkView};
-use counterstep_contracts::pace::PausedFor;
+use crate::times::rfc3339;
+use counterstep_contracts::bulk::{BulkStatus, BulkView, DeadLetterGroup};
+use counterstep_contracts::pace::{PastDecision, PausedFor};
 use counterstep_contracts::{Rev, Tenant};
 use futures::future::BoxFuture;
 use serde_json::json;
+use std::collections::HashMap;
 
 /// Starts an operation; API processes execute it.
 ///
@@ -106,6 +108,47 @@ pub async fn list(store: &Store, tenant: &Tenant) -> Result<Vec<BulkView>, Store
         Some(operation.ok()?.view(document))
     });
     Ok(views.collect())
+}
+
+/// Maximum number of groups of which the last decision is looked for.
+const GROUPS: usize = 20;
+
+/// Adds to the first groups what was last decided about each as one operation, and how that has ended.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn add_last_decisions(
+    store: &Store,
+    tenant: &Tenant,
+    groups: &mut [DeadLetterGroup],
+) -> Result<(), StoreError> {
+    if groups.is_empty() {
+        return Ok(());
+    }
+    let found = documents(store, tenant).await?.rows;
+    // Their names begin with the time. One that cannot be read here says nothing.
+    let operations = found.iter().rev();
+    let operations = operations.filter_map(|it| Some((it, Operation::read(it).ok()?)));
+    let mut last = HashMap::new();
+    for (document, operation) in operations {
+        if let Some(group) = operation.spec.selection.group.clone() {
+            last.entry(group).or_insert((document, operation));
+        }
+    }
+    for group in groups.iter_mut().take(GROUPS) {
+        let Some((document, operation)) = last.get(&group.id) else {
+            continue;
+        };
+        group.last_decision = Some(PastDecision {
+            operation: document.name.clone(),
+            action: operation.spec.action,
+            note: operation.spec.note.clone(),
+            actor: operation.spec.actor.clone(),
+            at: rfc3339(operation.created_at),
+            results: results(store, document, operation).await?,
+        });
+    }
+    Ok(())
 }
 
 /// How one stands.

@@ -14,7 +14,7 @@ mod preview;
 mod refused;
 mod what_if;
 
-pub use admin::{list, pause, resume, show, start, stop};
+pub use admin::{add_last_decisions, list, pause, resume, show, start, stop};
 pub use decided::tasks;
 pub use error::BulkError;
 pub use execute::serve;

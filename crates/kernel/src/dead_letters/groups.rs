@@ -154,6 +154,7 @@ impl Group {
             first_at: rfc3339(self.first_at),
             last_at: rfc3339(self.last_at),
             example: self.example,
+            last_decision: None,
         }
     }
 }

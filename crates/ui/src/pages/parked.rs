@@ -9,9 +9,12 @@ use crate::query::{Address, Fields};
 use crate::time_text::ago;
 use actix_web::HttpRequest;
 use counterstep_contracts::access::Role;
-use counterstep_contracts::bulk::{BulkStatus, BulkView, DeadLetterGroup, DeadLetterGroups};
+use counterstep_contracts::bulk::{
+    BulkAction, BulkStatus, BulkView, DeadLetterGroup, DeadLetterGroups,
+};
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operator::DeadLetter;
+use counterstep_contracts::pace::PastDecision;
 use maud::{Markup, html};
 
 /// Maximum number of groups that a page shows: the largest.
@@ -68,12 +71,35 @@ pub(super) fn group(visit: &PageRequest, it: &DeadLetterGroup) -> Markup {
                     "last " (ago(&it.last_at)) ", first " (ago(&it.first_at)) " · for example "
                     (crate::markup::task_link(&visit.shell.base, it.example))
                 }
+                @if let Some(last) = &it.last_decision { (last_time(visit, last)) }
             }
             @if visit.may(Role::Operate) {
-                div.buttons {
-                    a.button href=(decide("redrive")) aria-label={ "Redrive " (number(it.count)) " of " (it.task_type) } { "Redrive" }
-                    a.button href=(decide("resolve")) aria-label={ "Resolve " (number(it.count)) " of " (it.task_type) } { "Resolve" }
-                }
+                div.buttons { @for (action, button) in offered(it) {
+                    a.button href=(decide(action)) aria-label={ (button) " " (number(it.count)) " of " (it.task_type) } { (button) }
+                } }
+            }
+        }
+    }
+}
+
+/// What may be decided about a group: what was decided last time comes first.
+fn offered(it: &DeadLetterGroup) -> [(&'static str, &'static str); 2] {
+    let all = [("redrive", "Redrive"), ("resolve", "Resolve")];
+    let last = it.last_decision.as_ref().map(|last| last.action);
+    match last {
+        Some(BulkAction::Resolve) => [all[1], all[0]],
+        _ => all,
+    }
+}
+
+fn last_time(visit: &PageRequest, last: &PastDecision) -> Markup {
+    let results = &last.results;
+    html! {
+        p {
+            "Last time: " a href=(visit.at(&format!("/bulk/{}", last.operation))) { (last.action) } " by " (last.actor) ", " (ago(&last.at))
+            @if results.tasks > 0 {
+                ". Of " (number(results.tasks)) " now: "
+                @for (status, count) in &results.by_status { (state(*status)) " " (number(*count)) " " }
             }
         }
     }

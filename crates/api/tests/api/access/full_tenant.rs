@@ -176,6 +176,10 @@ impl FullTenant<'_> {
                 let path = of_task(self.file().await).replace("{index}", "0");
                 (path.replace("{name}", name), json!({}))
             }
+            ("GET", "/api/tasks/{id}/at") => {
+                let path = of_task(self.task_in("write-note", "completed").await);
+                (path + "?seq=1", note)
+            }
             (_, path) if path.starts_with("/api/tasks/{id}") => {
                 (of_task(self.task_in("write-note", "completed").await), note)
             }

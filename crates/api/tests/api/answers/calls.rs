@@ -163,6 +163,10 @@ async fn path_and_body(route: RouteView, own: &mut FullTenant<'_>) -> (String, V
             own.task_in("write-note", "completed").await;
             (named("write-note"), Value::Null)
         }
+        ("GET", "/api/tasks/{id}/at") => {
+            let id = own.task_in("write-note", "completed").await;
+            (named(&id) + "?seq=1", Value::Null)
+        }
         ("GET", "/api/tasks/{id}/log") => (named(&logging(own).await), Value::Null),
         ("GET", "/api/tasks/{id}/plan" | "/api/tasks/{id}/why") => {
             let id = own.task_in("asks-a-person", "dead_lettered").await;

@@ -20,6 +20,7 @@ pub(super) fn of(visit: &PageRequest, found: &Found) -> Markup {
             h2 #audit { "Audit " (chain(found)) }
             details {
                 summary { (all.len()) " entries" }
+                p { a href=(visit.at(&format!("/tasks/{}/at", found.task.task_id))) { "The task as it stood at each of them" } }
                 @if more > 0 { p { a href=(page) { "All entries" } ", " (more) " before these" } }
                 (table(&all[more..]))
             }

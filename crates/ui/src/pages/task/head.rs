@@ -3,6 +3,7 @@
 use super::task_data::Found;
 use crate::markup::{chip, copied, labels, state, task_link};
 use crate::page_request::PageRequest;
+use crate::query::Address;
 use crate::time_text::{ago, duration, exact, micros, now, rfc3339};
 use counterstep_contracts::durations::Percentiles;
 use maud::{Markup, html};
@@ -45,6 +46,7 @@ pub(super) fn of(visit: &PageRequest, found: &Found) -> Markup {
                     dd {
                         (task_link(base, before.task_id))
                         @if let Some(from) = &before.from { " " span.quiet { "from " (from) } }
+                        " " a href=(Address::new(visit.at("/compare")).with("one", before.task_id).with("other", task.task_id).text()) { "side by side" }
                     }
                 }
             }

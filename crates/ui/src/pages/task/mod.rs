@@ -1,7 +1,9 @@
 //! A task: its picture, what it waits for, what may be decided about it, and all that is known of it. Must
 //! not hold what it shows.
 
+pub(crate) mod at_entry;
 mod audit_section;
+pub(crate) mod compare;
 pub(crate) mod decisions;
 mod head;
 mod in_doubt_section;
@@ -51,7 +53,7 @@ pub(crate) fn live_part(visit: &PageRequest, found: &Found) -> Markup {
             (picture::draw(&picture, found.task.status))
             (in_doubt_section::of(visit, found, &story))
             (decisions::list(visit, found))
-            (steps::of(found, &story))
+            (steps::of(&story))
             (log::of(found))
             (audit_section::of(visit, found))
         }

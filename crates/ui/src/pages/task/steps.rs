@@ -1,22 +1,21 @@
 //! The steps as a list: the same as the picture, as text and with each try. Must not leave out what the
 //! picture shows.
 
-use super::task_data::Found;
 use crate::markup::{outcome, step_state};
 use crate::task_history::{Span, SpanKind, StepHistory, TaskHistory, WayBack};
 use crate::time_text::duration;
 use maud::{Markup, html};
 
-pub(super) fn of(found: &Found, story: &TaskHistory) -> Markup {
+pub(super) fn of(story: &TaskHistory) -> Markup {
     html! {
         section.steps aria-labelledby="steps" {
             h2 #steps { "Steps" }
-            ol { @for step in &story.steps { (self::step(found, story, step)) } }
+            ol { @for step in &story.steps { (self::step(story, step)) } }
         }
     }
 }
 
-fn step(_found: &Found, story: &TaskHistory, step: &StepHistory) -> Markup {
+fn step(story: &TaskHistory, step: &StepHistory) -> Markup {
     let has_tries = !step.forward.is_empty() || !step.back.is_empty();
     html! {
         li.step id={ "step-" (step.no) } tabindex="-1" {
