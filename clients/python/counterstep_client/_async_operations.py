@@ -80,6 +80,7 @@ class Bulk:
         filter: Union[types.BulkFilterInput, None] = NOT_GIVEN,
         from_: Union[str, None] = NOT_GIVEN,
         group: Union[str, None] = NOT_GIVEN,
+        pace: Union[types.PaceInput, None] = NOT_GIVEN,
         patch: Any = NOT_GIVEN,
         preview: bool = NOT_GIVEN,
     ) -> Union[types.BulkPreview, types.BulkView]:
@@ -88,7 +89,7 @@ class Bulk:
         With `preview`: which tasks it would be for; nothing has changed. Started: API processes execute it. Needs the
         role `operate`. `Problem`: `no-such-view`.
         """
-        return cast("Union[types.BulkPreview, types.BulkView]", await self._calls.json("POST", "/api/bulk-operations", (), body={"action": action, "note": note, "actor": actor, "as": as_, "filter": filter, "from": from_, "group": group, "patch": patch, "preview": preview}))
+        return cast("Union[types.BulkPreview, types.BulkView]", await self._calls.json("POST", "/api/bulk-operations", (), body={"action": action, "note": note, "actor": actor, "as": as_, "filter": filter, "from": from_, "group": group, "pace": pace, "patch": patch, "preview": preview}))
 
     async def show(self, bulk_id: str) -> types.BulkView:
         """Look at a bulk operation.
@@ -97,6 +98,22 @@ class Bulk:
         """
         return cast("types.BulkView", await self._calls.json("GET", "/api/bulk-operations/{}", (bulk_id,)))
 
+    async def pause(self, bulk_id: str) -> types.BulkView:
+        """Pause a bulk operation until a person resumes it.
+
+        How it stands: tasks that were begun are finished. One that is paused, is being stopped or has ended stays as it
+        is. Needs the role `operate`. `Problem`: `no-such-bulk-operation`.
+        """
+        return cast("types.BulkView", await self._calls.json("POST", "/api/bulk-operations/{}/pause", (bulk_id,)))
+
+    async def resume(self, bulk_id: str) -> types.BulkView:
+        """Let a paused bulk operation go on; its failures are counted anew.
+
+        How it stands. One that is not paused stays as it is. Needs the role `operate`. `Problem`:
+        `no-such-bulk-operation`.
+        """
+        return cast("types.BulkView", await self._calls.json("POST", "/api/bulk-operations/{}/resume", (bulk_id,)))
+
     async def stop(self, bulk_id: str) -> types.BulkView:
         """Stop a bulk operation; the tasks that are left stay as they are.
 
@@ -104,6 +121,14 @@ class Bulk:
         `Problem`: `no-such-bulk-operation`.
         """
         return cast("types.BulkView", await self._calls.json("POST", "/api/bulk-operations/{}/stop", (bulk_id,)))
+
+    def tasks(self, bulk_id: str, *, limit: int = NOT_GIVEN) -> AsyncIterator[types.BulkTask]:
+        """List what became of each task of a bulk operation, and how it stands now.
+
+        A page of the first 100,000, in the order in which they were decided on; it is the last one without
+        `next_cursor`. Needs the role `read`. `Problem`: `no-such-bulk-operation`.
+        """
+        return cast("AsyncIterator[types.BulkTask]", self._calls.items("GET", "/api/bulk-operations/{}/tasks", (bulk_id,), query={"limit": limit}))
 
 
 class Caller:
@@ -141,14 +166,16 @@ class DeadLetters:
         self,
         *,
         type: str = NOT_GIVEN,
-        status: Union[Literal["compensation_failed", "dead_lettered"], Iterable[Literal["compensation_failed", "dead_lettered"]]] = NOT_GIVEN,
+        status: Union[Literal["compensation_failed", "failed", "dead_lettered"], Iterable[Literal["compensation_failed", "failed", "dead_lettered"]]] = NOT_GIVEN,
         label: Union[str, Iterable[str]] = NOT_GIVEN,
+        since: Union[str, datetime] = NOT_GIVEN,
+        with_: Literal["decisions"] = NOT_GIVEN,
     ) -> types.DeadLetterGroups:
-        """Count parked tasks by cause.
+        """Count parked tasks, or failed ones, by cause.
 
         The groups, the largest first. Needs the role `read`.
         """
-        return cast("types.DeadLetterGroups", await self._calls.json("GET", "/api/dead-letters/groups", (), query={"type": type, "status": status, "label": label}))
+        return cast("types.DeadLetterGroups", await self._calls.json("GET", "/api/dead-letters/groups", (), query={"type": type, "status": status, "label": label, "since": since, "with": with_}))
 
     async def show(self, task_id: str) -> types.DeadLetterView:
         """Look at a parked task: its request, its attempts with their errors, who ran them.
@@ -418,6 +445,14 @@ class Tasks:
         """
         return cast("types.TaskView", await self._calls.json("GET", "/api/tasks/{}", (task_id,), query={"wait": wait}))
 
+    async def at(self, task_id: str, *, seq: int = NOT_GIVEN) -> types.TaskView:
+        """Show a task as it stood at an entry of its audit.
+
+        The task behind the change that wrote the entry, without what was said of progress and without its children and
+        successors. Needs the role `read`. `Problem`: `no-such-task`, `no-such-entry`.
+        """
+        return cast("types.TaskView", await self._calls.json("GET", "/api/tasks/{}/at", (task_id,), query={"seq": seq}))
+
     async def audit(self, task_id: str) -> types.AuditTrail:
         """Show everything that happened to a task.
 
@@ -584,25 +619,26 @@ class Types:
         """
         return cast("types.SwitchView", await self._calls.json("POST", "/api/task-types/{}/disable", (type,), body={"note": note, "actor": actor}))
 
+    async def durations(
+        self,
+        type: str,
+        *,
+        since: Union[str, datetime] = NOT_GIVEN,
+        until: Union[str, datetime] = NOT_GIVEN,
+        took_ms: int = NOT_GIVEN,
+    ) -> types.TypeDurations:
+        """Look at how long the tasks of a type and their steps took, by the hour.
+
+        Of the last 30 days at most. Needs the role `read`. `Problem`: `no-such-task-type`.
+        """
+        return cast("types.TypeDurations", await self._calls.json("GET", "/api/task-types/{}/durations", (type,), query={"since": since, "until": until, "took_ms": took_ms}))
+
     async def enable(self, type: str, *, note: str, actor: Union[str, None] = NOT_GIVEN) -> types.SwitchView:
         """Take submissions of a type again.
 
         The type takes them. Needs the role `admin` in the tenant `default`. `Problem`: `no-such-task-type`.
         """
         return cast("types.SwitchView", await self._calls.json("POST", "/api/task-types/{}/enable", (type,), body={"note": note, "actor": actor}))
-
-    async def slow_steps(
-        self,
-        type: str,
-        *,
-        since: Union[str, datetime] = NOT_GIVEN,
-        tasks: int = NOT_GIVEN,
-    ) -> types.SlowSteps:
-        """List the slowest steps of a type.
-
-        The steps that have run, the slowest first. Needs the role `read`. `Problem`: `no-such-task-type`.
-        """
-        return cast("types.SlowSteps", await self._calls.json("GET", "/api/task-types/{}/slow-steps", (type,), query={"since": since, "tasks": tasks}))
 
 
 class Views:

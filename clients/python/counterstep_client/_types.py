@@ -38,10 +38,15 @@ BreakerStanding = Literal["closed", "open", "half_open"]
 #: that has ended runs again, as a new task.
 BulkAction = Literal["redrive", "resolve", "cancel", "run-again"]
 
-#: How an operation stands. `running`: API processes execute it. `stopping`: It was stopped, and tasks that were
-#: begun are finished. `stopped`: It was stopped; the tasks that are left are as they were. `done`: All of its
-#: tasks have been looked at.
-BulkStatus = Literal["running", "stopping", "stopped", "done"]
+#: What became of a task in an operation. `done`: The operation was carried out. `failed`: It could not be carried
+#: out. `skipped`: The task was modified concurrently before its turn, and left alone. `already_run_again`: The
+#: task had run again before its turn, and was left alone.
+BulkOutcome = Literal["done", "failed", "skipped", "already_run_again"]
+
+#: How an operation stands. `running`: API processes execute it. `paused`: It has paused, or was paused; tasks that
+#: were begun are finished. `stopping`: It was stopped, and tasks that were begun are finished. `stopped`: It was
+#: stopped; the tasks that are left are as they were. `done`: All of its tasks have been looked at.
+BulkStatus = Literal["running", "paused", "stopping", "stopped", "done"]
 
 #: What a cancel leads to. `nothing-had-run`: No step had effects: it is cancelled. `undoing`: No host is running
 #: it: the undo starts at once. `stopping`: A host is running it: its step is told, then the undo starts.
@@ -130,6 +135,10 @@ Outcome = Literal["succeeded", "failed", "in_doubt", "cancelled"]
 #: all the same.
 Overlap = Literal["skip", "queue", "allow"]
 
+#: Why an operation is paused. `sample`: It has decided on its sample. `failures`: As many of its tasks have gone
+#: wrong as `max_failures` says. `person`: A person has paused it.
+PausedFor = Literal["sample", "failures", "person"]
+
 #: Which tasks of a queue of workers come first. `high`: They wait beside the others, which they need not wait for.
 #: `normal`: In the order of submissions. `low`: Behind the others, with what large tenants have waiting.
 Priority = Literal["high", "normal", "low"]
@@ -148,14 +157,15 @@ Priority = Literal["high", "normal", "low"]
 #: `no-such-key`: No API key of this id. `no-such-queue`: No queue of this name. `no-such-workers`: No process of
 #: this id, or of this role on a machine of this name. `no-such-breaker`: No breaker of this name. `no-such-view`:
 #: No saved view has this name. `no-such-limit`: No limit of this name. `no-such-bulk-operation`: The tenant has no
-#: bulk operation of this id. `no-such-poison-message`: No poison message of this id. `method-not-allowed`: The
-#: route has other methods. `slow-body`: The body arrived too slowly. `in-progress`: Same idempotency key, first
-#: request still in progress. `already-completed`: Cancel: it had already completed. `already-failed`: Cancel: it
-#: had already failed. `being-undone`: Cancel: it is being undone for another reason. `already-resolved`: Cancel: a
-#: person settled it. `already-ended`: Recoveries: the task has ended. `parked`: Cancel: it waits for a person.
-#: `not-cancellable`: Cancel: its type does not allow it. `not-parked`: Resolve, retry: it does not wait for a
-#: person. `not-settleable`: Resolve: not like that, in the state of the task or the step. `no-way-forward`: Retry:
-#: it is being undone, and no step runs forward again. `not-ended`: Run again: the task has not ended.
+#: bulk operation of this id. `no-such-entry`: The audit of the task has no entry of this number.
+#: `no-such-poison-message`: No poison message of this id. `method-not-allowed`: The route has other methods.
+#: `slow-body`: The body arrived too slowly. `in-progress`: Same idempotency key, first request still in progress.
+#: `already-completed`: Cancel: it had already completed. `already-failed`: Cancel: it had already failed.
+#: `being-undone`: Cancel: it is being undone for another reason. `already-resolved`: Cancel: a person settled it.
+#: `already-ended`: Recoveries: the task has ended. `parked`: Cancel: it waits for a person. `not-cancellable`:
+#: Cancel: its type does not allow it. `not-parked`: Resolve, retry: it does not wait for a person.
+#: `not-settleable`: Resolve: not like that, in the state of the task or the step. `no-way-forward`: Retry: it is
+#: being undone, and no step runs forward again. `not-ended`: Run again: the task has not ended.
 #: `declaration-changed`: Run again from a step: the program has another version or definition of its type.
 #: `effects-undone`: Run again from a step: an earlier one was undone, or settled by hand. `step-not-completed`:
 #: Run again from a step: an earlier one has not completed. `scratch-read`: Run again from a step: it, or a later
@@ -179,7 +189,7 @@ Priority = Literal["high", "normal", "low"]
 #: `too-many-at-once`: As many tasks of the type or key are under way as may be. `too-many-streams`: As many
 #: streams are open as the process takes. `unavailable`: A server that is needed does not answer. `storage-full`:
 #: The disk of the database or of the object store is full.
-ProblemCode = Literal["malformed-body", "malformed-parameter", "malformed-idempotency-key", "malformed-authorization", "unauthenticated", "forbidden", "host-not-allowed", "cross-site", "no-such-route", "no-such-task", "no-such-task-type", "no-such-result", "no-such-link", "no-such-signal", "no-such-step", "no-such-schedule", "no-such-webhook", "no-such-key", "no-such-queue", "no-such-workers", "no-such-breaker", "no-such-view", "no-such-limit", "no-such-bulk-operation", "no-such-poison-message", "method-not-allowed", "slow-body", "in-progress", "already-completed", "already-failed", "being-undone", "already-resolved", "already-ended", "parked", "not-cancellable", "not-parked", "not-settleable", "no-way-forward", "not-ended", "declaration-changed", "effects-undone", "step-not-completed", "scratch-read", "tasks-submitted", "payload-erased", "files-gone", "alerts-off", "request-not-changeable", "type-disabled", "schedule-declared", "schedule-busy", "not-completed", "signal-too-late", "signal-taken", "group-renamed", "too-large", "address-too-long", "unsupported-media-type", "range-not-satisfiable", "invalid-request", "invalid-output", "idempotency-mismatch", "invalid-webhook", "webhooks-off", "links-off", "invalid-label", "invalid-file-name", "header-too-large", "internal", "too-many-requests", "too-many-waiting", "too-many-at-once", "too-many-streams", "unavailable", "storage-full"]
+ProblemCode = Literal["malformed-body", "malformed-parameter", "malformed-idempotency-key", "malformed-authorization", "unauthenticated", "forbidden", "host-not-allowed", "cross-site", "no-such-route", "no-such-task", "no-such-task-type", "no-such-result", "no-such-link", "no-such-signal", "no-such-step", "no-such-schedule", "no-such-webhook", "no-such-key", "no-such-queue", "no-such-workers", "no-such-breaker", "no-such-view", "no-such-limit", "no-such-bulk-operation", "no-such-entry", "no-such-poison-message", "method-not-allowed", "slow-body", "in-progress", "already-completed", "already-failed", "being-undone", "already-resolved", "already-ended", "parked", "not-cancellable", "not-parked", "not-settleable", "no-way-forward", "not-ended", "declaration-changed", "effects-undone", "step-not-completed", "scratch-read", "tasks-submitted", "payload-erased", "files-gone", "alerts-off", "request-not-changeable", "type-disabled", "schedule-declared", "schedule-busy", "not-completed", "signal-too-late", "signal-taken", "group-renamed", "too-large", "address-too-long", "unsupported-media-type", "range-not-satisfiable", "invalid-request", "invalid-output", "idempotency-mismatch", "invalid-webhook", "webhooks-off", "links-off", "invalid-label", "invalid-file-name", "header-too-large", "internal", "too-many-requests", "too-many-waiting", "too-many-at-once", "too-many-streams", "unavailable", "storage-full"]
 
 #: What a caller may do. Each role includes those before it. `read`: Read tasks, their files, schedules and task
 #: types of its tenant. `submit`: Submit tasks, cancel them, send them signals. `operate`: Decide about parked
@@ -695,6 +705,8 @@ _BulkRequestMay = TypedDict(
         "from": "Optional[str]",
         #: Tasks of this group. This, or a `filter`, or both.
         "group": "Optional[str]",
+        #: How fast it goes, and where it pauses by itself. Missing: as fast as it can, to its end.
+        "pace": "Optional[PaceInput]",
         #: With `redrive` and `run-again`: fields of the request of each task that are to be others, a JSON merge
         #: patch of RFC 7396. A task whose request would not fit its type stays as it is.
         "patch": "Any",
@@ -706,6 +718,38 @@ _BulkRequestMay = TypedDict(
 
 class BulkRequest(_BulkRequestMust, _BulkRequestMay):
     """Body of `POST /api/bulk-operations`."""
+
+
+class BulkResults(TypedDict):
+    """How tasks stand now on which an operation was carried out."""
+
+    #: How many of them are in each state now; with `run-again` of the new tasks. A state that none is in is left
+    #: out.
+    by_status: Dict[str, int]
+    #: Number of them that were deleted since, or cannot be read.
+    deleted: int
+    #: Number of tasks that were looked at: those of the first 500 on which it was carried out.
+    tasks: int
+
+
+class _BulkTaskMust(TypedDict):
+    #: What became of it in the operation.
+    outcome: BulkOutcome
+    #: The task.
+    task_id: TaskId
+
+
+class _BulkTaskMay(TypedDict, total=False):
+    #: With `run-again`: the new task.
+    new_task_id: Optional[TaskId]
+    #: Why it could not be carried out.
+    reason: Optional[str]
+    #: State of the task now, with `run-again` of the new one; missing where it was deleted, or cannot be read.
+    status: Optional[TaskStatus]
+
+
+class BulkTask(_BulkTaskMust, _BulkTaskMay):
+    """A task of an operation."""
 
 
 class _BulkUndoMust(TypedDict):
@@ -768,16 +812,30 @@ _BulkViewMay = TypedDict(
         "already_run_again": "Optional[int]",
         #: With `resolve`: what has become of each task.
         "as": "Optional[SettledAs]",
+        #: When it will have ended, at its pace or as fast as it has gone since it was started or resumed; missing
+        #: while it is paused or waits, and where it is not known.
+        "expected_end": "Optional[str]",
         #: The first failures.
         "failures": "List[BulkFailure]",
         #: The step from which each runs again.
         "from": "Optional[str]",
+        #: With a pace: number of its tasks that have gone wrong since it was started or resumed, as `max_failures`
+        #: counts them.
+        "gone_wrong": "Optional[int]",
         #: Tasks of this group.
         "group": "Optional[str]",
         #: Number of tasks that are left; missing where there were too many to count.
         "left": "Optional[int]",
+        #: How fast it goes, and where it pauses by itself.
+        "pace": "Optional[Pace]",
         #: What is to be different in the request of each.
         "patch": "Any",
+        #: Why it is paused.
+        "paused_for": "Optional[PausedFor]",
+        #: How its tasks stand now; in the answer about one operation alone.
+        "results": "Optional[BulkResults]",
+        #: What it waits for, and goes on by itself after that.
+        "waits_for": "Optional[str]",
     }, total=False,
 )
 
@@ -955,6 +1013,8 @@ _DeadLetterGroupMay = TypedDict(
     {
         #: The class of their failure, where they have one.
         "class": "Optional[str]",
+        #: What was last decided about tasks of this cause as one operation, of the 20 largest groups.
+        "last_decision": "Optional[PastDecision]",
         #: The step that gave up, or whose undo did.
         "step": "Optional[str]",
     }, total=False,
@@ -1174,6 +1234,24 @@ class HistoryView(TypedDict):
 
     #: The first first.
     samples: List[SampleView]
+
+
+class _HourDurationsMust(TypedDict):
+    #: How many tasks ended in each state.
+    ended: Dict[str, int]
+    #: Its begin.
+    hour: str
+    #: Its steps, by name.
+    steps: List[StepDurations]
+
+
+class _HourDurationsMay(TypedDict, total=False):
+    #: How long those took that completed.
+    tasks: Optional[Percentiles]
+
+
+class HourDurations(_HourDurationsMust, _HourDurationsMay):
+    """The tasks of a type that ended in an hour, and their steps."""
 
 
 class InputDecl(TypedDict):
@@ -1601,6 +1679,44 @@ class OperatorMove(_OperatorMoveMust, _OperatorMoveMay):
     """A call that an operator can make, or a command."""
 
 
+class Pace(TypedDict, total=False):
+    """How fast an operation goes, and where it pauses by itself.
+
+    While a circuit breaker of a step of its next tasks is open, an operation with a pace waits; when that lets one
+    attempt through again, it goes on with one task, and with more once it closes. Tasks that are undone, cancelled
+    or settled wait for none.
+    """
+
+    #: Pauses when this many of its tasks have gone wrong since it was started or resumed: it could not be carried
+    #: out on them, or they are parked (again), or were to go on and have ended as failed. At most four times as
+    #: many, and 20 to 500, of its tasks are under way at a time.
+    max_failures: Optional[int]
+    #: Maximum number of tasks that it decides on in a minute, on average.
+    per_minute: Optional[int]
+    #: Decides on this many tasks, and pauses until a person resumes it. A cancel decides on the selected tasks
+    #: above one with it.
+    sample: Optional[int]
+
+
+class PaceInput(TypedDict, total=False):
+    """How fast an operation goes, and where it pauses by itself.
+
+    While a circuit breaker of a step of its next tasks is open, an operation with a pace waits; when that lets one
+    attempt through again, it goes on with one task, and with more once it closes. Tasks that are undone, cancelled
+    or settled wait for none.
+    """
+
+    #: Pauses when this many of its tasks have gone wrong since it was started or resumed: it could not be carried
+    #: out on them, or they are parked (again), or were to go on and have ended as failed. At most four times as
+    #: many, and 20 to 500, of its tasks are under way at a time.
+    max_failures: Optional[int]
+    #: Maximum number of tasks that it decides on in a minute, on average.
+    per_minute: Optional[int]
+    #: Decides on this many tasks, and pauses until a person resumes it. A cancel decides on the selected tasks
+    #: above one with it.
+    sample: Optional[int]
+
+
 class ParentView(TypedDict):
     """The parent of a task, as clients see it."""
 
@@ -1620,6 +1736,23 @@ class PassView(TypedDict):
     counts: Dict[str, int]
     #: Since its end.
     seconds_ago: int
+
+
+class PastDecision(TypedDict):
+    """A decision about tasks of a cause, and how those stand now on which it was carried out."""
+
+    #: What was done with each task.
+    action: BulkAction
+    #: Who has started it.
+    actor: str
+    #: When it was started.
+    at: str
+    #: Reason, for the audit.
+    note: str
+    #: Id of the operation.
+    operation: str
+    #: How its tasks stand now.
+    results: BulkResults
 
 
 class PauseView(TypedDict):
@@ -1668,6 +1801,22 @@ class _PayloadsMay(TypedDict, total=False):
 
 class Payloads(_PayloadsMust, _PayloadsMay):
     """Answer of `GET /api/tasks/{id}/payloads`: what was handed in, and what steps have put out so far."""
+
+
+class Percentiles(TypedDict):
+    """How long something took, in milliseconds.
+
+    Each is at most 5 %, or half a millisecond, away from what was measured.
+    """
+
+    #: How often it was measured.
+    count: int
+    #: Half took no longer.
+    p50_ms: int
+    #: 95 of 100 took no longer.
+    p95_ms: int
+    #: 99 of 100 took no longer.
+    p99_ms: int
 
 
 class _PlannedUndoMust(TypedDict):
@@ -2199,38 +2348,6 @@ class SignalAnswer(TypedDict):
     task_id: TaskId
 
 
-class SlowStep(TypedDict):
-    """How long the attempts at a step took, from the change that started one to the change that ended it: those
-    that succeeded or failed.
-
-    What is part of the submission is not counted.
-    """
-
-    #: Attempts that have ended.
-    count: int
-    #: The longest one.
-    max_ms: int
-    #: Half of them took no longer, in milliseconds.
-    median_ms: int
-    #: 95 of 100 took no longer.
-    p95_ms: int
-    #: The task of the longest one.
-    slowest: TaskId
-    #: Name of the step.
-    step: str
-
-
-class SlowSteps(TypedDict):
-    """The steps of a task type, by how long they take."""
-
-    #: `false`: the journals of these tasks are long, and what the oldest of them did was not read.
-    complete: bool
-    #: The one with the longest 95th percentile first.
-    items: List[SlowStep]
-    #: Tasks that were looked at: the newest ones of the caller's tenant.
-    tasks: int
-
-
 class _StatusViewMust(TypedDict):
     #: Tasks that have not ended.
     tasks: List[TaskCountView]
@@ -2319,6 +2436,29 @@ class StepDecl(TypedDict):
     when: Optional[str]
     #: How long it goes on where the database cannot be reached.
     when_cut_off: WhenCutOff
+
+
+class StepDurations(TypedDict):
+    """How long the attempts at a step took that succeeded or failed, from the change that started one to the
+    change that ended it.
+
+    What is part of the submission is not counted; and of many tasks, the attempts of some.
+    """
+
+    #: How often it was measured.
+    count: int
+    #: The longest of them.
+    max_ms: int
+    #: Half took no longer.
+    p50_ms: int
+    #: 95 of 100 took no longer.
+    p95_ms: int
+    #: 99 of 100 took no longer.
+    p99_ms: int
+    #: The task of the longest one.
+    slowest: TaskId
+    #: Name of the step.
+    step: str
 
 
 class StepOutput(TypedDict):
@@ -2450,6 +2590,8 @@ class _TaskSummaryMust(TypedDict):
 
 
 class _TaskSummaryMay(TypedDict, total=False):
+    #: When it came to its terminal state.
+    finished_at: Optional[str]
     #: What it was labelled with when it was submitted.
     labels: Labels
 
@@ -2556,6 +2698,28 @@ class _TaskViewMay(TypedDict, total=False):
 
 class TaskView(_TaskViewMust, _TaskViewMay):
     """A task as `GET /api/tasks/{id}` shows it."""
+
+
+class _TypeDurationsMust(TypedDict):
+    #: How many tasks ended in each state. A state in which none ended is left out.
+    ended: Dict[str, int]
+    #: The same by the hour, the oldest first. Hours in which no task ended are left out.
+    hours: List[HourDurations]
+    #: Its steps, the one with the longest 95th percentile first.
+    steps: List[StepDurations]
+
+
+class _TypeDurationsMay(TypedDict, total=False):
+    #: When the last task ended that is counted, of all tenants; missing where no reconciler has counted any.
+    counted_until: Optional[str]
+    #: Of 100 tasks that completed, how many took less time than the one that was asked for, rounded down.
+    slower_than: Optional[int]
+    #: How long those took that completed, from their submission; missing where none did.
+    tasks: Optional[Percentiles]
+
+
+class TypeDurations(_TypeDurationsMust, _TypeDurationsMay):
+    """The tasks of a type that ended in a range of time, and their steps."""
 
 
 class UndoPlan(TypedDict):

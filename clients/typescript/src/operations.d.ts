@@ -365,6 +365,18 @@ export interface BulkFilterInput {
   until?: string | null;
 }
 
+/**
+ * What became of a task in an operation. `done`: The operation was carried out. `failed`: It could not be carried
+ * out. `skipped`: The task was modified concurrently before its turn, and left alone. `already_run_again`: The
+ * task had run again before its turn, and was left alone.
+ */
+export type BulkOutcome =
+  | "done"
+  | "failed"
+  | "skipped"
+  | "already_run_again"
+  | (string & {});
+
 /** What an operation would be for: answer to a `preview`. */
 export interface BulkPreview {
   /** Whether all tasks were looked at. If not: there may be more than were counted. */
@@ -414,6 +426,8 @@ export interface BulkRequest {
   from?: string | null;
   /** Tasks of this group. This, or a `filter`, or both. */
   group?: string | null;
+  /** How fast it goes, and where it pauses by itself. Missing: as fast as it can, to its end. */
+  pace?: PaceInput | null;
   /**
    * With `redrive` and `run-again`: fields of the request of each task that are to be others, a JSON merge patch
    * of RFC 7396. A task whose request would not fit its type stays as it is.
@@ -423,17 +437,45 @@ export interface BulkRequest {
   preview?: boolean;
 }
 
+/** How tasks stand now on which an operation was carried out. */
+export interface BulkResults {
+  /**
+   * How many of them are in each state now; with `run-again` of the new tasks. A state that none is in is left
+   * out.
+   */
+  by_status: Record<string, number>;
+  /** Number of them that were deleted since, or cannot be read. */
+  deleted: number;
+  /** Number of tasks that were looked at: those of the first 500 on which it was carried out. */
+  tasks: number;
+}
+
 /**
- * How an operation stands. `running`: API processes execute it. `stopping`: It was stopped, and tasks that were
- * begun are finished. `stopped`: It was stopped; the tasks that are left are as they were. `done`: All of its
- * tasks have been looked at.
+ * How an operation stands. `running`: API processes execute it. `paused`: It has paused, or was paused; tasks that
+ * were begun are finished. `stopping`: It was stopped, and tasks that were begun are finished. `stopped`: It was
+ * stopped; the tasks that are left are as they were. `done`: All of its tasks have been looked at.
  */
 export type BulkStatus =
   | "running"
+  | "paused"
   | "stopping"
   | "stopped"
   | "done"
   | (string & {});
+
+/** A task of an operation. */
+export interface BulkTask {
+  /** What became of it in the operation. */
+  outcome: BulkOutcome;
+  /** The task. */
+  task_id: TaskId;
+  /** With `run-again`: the new task. */
+  new_task_id?: TaskId | null;
+  /** Why it could not be carried out. */
+  reason?: string | null;
+  /** State of the task now, with `run-again` of the new one; missing where it was deleted, or cannot be read. */
+  status?: TaskStatus | null;
+}
 
 /** What an operation would undo, or let run, of the tasks that were looked at for it. */
 export interface BulkUndo {
@@ -489,16 +531,34 @@ export interface BulkView {
   already_run_again?: number | null;
   /** With `resolve`: what has become of each task. */
   as?: SettledAs | null;
+  /**
+   * When it will have ended, at its pace or as fast as it has gone since it was started or resumed; missing while
+   * it is paused or waits, and where it is not known.
+   */
+  expected_end?: string | null;
   /** The first failures. */
   failures?: BulkFailure[];
   /** The step from which each runs again. */
   from?: string | null;
+  /**
+   * With a pace: number of its tasks that have gone wrong since it was started or resumed, as `max_failures`
+   * counts them.
+   */
+  gone_wrong?: number | null;
   /** Tasks of this group. */
   group?: string | null;
   /** Number of tasks that are left; missing where there were too many to count. */
   left?: number | null;
+  /** How fast it goes, and where it pauses by itself. */
+  pace?: Pace | null;
   /** What is to be different in the request of each. */
   patch?: any;
+  /** Why it is paused. */
+  paused_for?: PausedFor | null;
+  /** How its tasks stand now; in the answer about one operation alone. */
+  results?: BulkResults | null;
+  /** What it waits for, and goes on by itself after that. */
+  waits_for?: string | null;
 }
 
 /** Answer of `GET /api/caller`: who sends the request, as the API has found out. */
@@ -669,6 +729,8 @@ export interface DeadLetterGroup {
   text: string;
   /** The class of their failure, where they have one. */
   class?: string | null;
+  /** What was last decided about tasks of this cause as one operation, of the 20 largest groups. */
+  last_decision?: PastDecision | null;
   /** The step that gave up, or whose undo did. */
   step?: string | null;
 }
@@ -878,6 +940,18 @@ export type Host =
   | "api"
   | "worker"
   | (string & {});
+
+/** The tasks of a type that ended in an hour, and their steps. */
+export interface HourDurations {
+  /** How many tasks ended in each state. */
+  ended: Record<string, number>;
+  /** Its begin. */
+  hour: string;
+  /** Its steps, by name. */
+  steps: StepDurations[];
+  /** How long those took that completed. */
+  tasks?: Percentiles | null;
+}
 
 /** One input of a step: a parameter of its function. */
 export interface InputDecl {
@@ -1342,6 +1416,48 @@ export type Overlap =
   | "allow"
   | (string & {});
 
+/**
+ * How fast an operation goes, and where it pauses by itself. While a circuit breaker of a step of its next tasks
+ * is open, an operation with a pace waits; when that lets one attempt through again, it goes on with one task, and
+ * with more once it closes. Tasks that are undone, cancelled or settled wait for none.
+ */
+export interface Pace {
+  /**
+   * Pauses when this many of its tasks have gone wrong since it was started or resumed: it could not be carried
+   * out on them, or they are parked (again), or were to go on and have ended as failed. At most four times as
+   * many, and 20 to 500, of its tasks are under way at a time.
+   */
+  max_failures?: number | null;
+  /** Maximum number of tasks that it decides on in a minute, on average. */
+  per_minute?: number | null;
+  /**
+   * Decides on this many tasks, and pauses until a person resumes it. A cancel decides on the selected tasks above
+   * one with it.
+   */
+  sample?: number | null;
+}
+
+/**
+ * How fast an operation goes, and where it pauses by itself. While a circuit breaker of a step of its next tasks
+ * is open, an operation with a pace waits; when that lets one attempt through again, it goes on with one task, and
+ * with more once it closes. Tasks that are undone, cancelled or settled wait for none.
+ */
+export interface PaceInput {
+  /**
+   * Pauses when this many of its tasks have gone wrong since it was started or resumed: it could not be carried
+   * out on them, or they are parked (again), or were to go on and have ended as failed. At most four times as
+   * many, and 20 to 500, of its tasks are under way at a time.
+   */
+  max_failures?: number | null;
+  /** Maximum number of tasks that it decides on in a minute, on average. */
+  per_minute?: number | null;
+  /**
+   * Decides on this many tasks, and pauses until a person resumes it. A cancel decides on the selected tasks above
+   * one with it.
+   */
+  sample?: number | null;
+}
+
 /** The parent of a task, as clients see it. */
 export interface ParentView {
   /** Its place among the tasks of that step, from 0. */
@@ -1361,6 +1477,22 @@ export interface PassView {
   counts: Record<string, number>;
   /** Since its end. */
   seconds_ago: number;
+}
+
+/** A decision about tasks of a cause, and how those stand now on which it was carried out. */
+export interface PastDecision {
+  /** What was done with each task. */
+  action: BulkAction;
+  /** Who has started it. */
+  actor: string;
+  /** When it was started. */
+  at: string;
+  /** Reason, for the audit. */
+  note: string;
+  /** Id of the operation. */
+  operation: string;
+  /** How its tasks stand now. */
+  results: BulkResults;
 }
 
 /** A pause. Times are RFC 3339 in UTC. */
@@ -1383,6 +1515,16 @@ export interface PauseWorkersRequest {
   role?: string;
 }
 
+/**
+ * Why an operation is paused. `sample`: It has decided on its sample. `failures`: As many of its tasks have gone
+ * wrong as `max_failures` says. `person`: A person has paused it.
+ */
+export type PausedFor =
+  | "sample"
+  | "failures"
+  | "person"
+  | (string & {});
+
 /** Answer of `GET /api/tasks/{id}/payloads`: what was handed in, and what steps have put out so far. */
 export interface Payloads {
   /** Of the steps that have an output, in order. */
@@ -1393,6 +1535,21 @@ export interface Payloads {
   task_id: TaskId;
   /** What it was before an operator changed it, the first one first. */
   earlier_requests?: any[];
+}
+
+/**
+ * How long something took, in milliseconds. Each is at most 5 %, or half a millisecond, away from what was
+ * measured.
+ */
+export interface Percentiles {
+  /** How often it was measured. */
+  count: number;
+  /** Half took no longer. */
+  p50_ms: number;
+  /** 95 of 100 took no longer. */
+  p95_ms: number;
+  /** 99 of 100 took no longer. */
+  p99_ms: number;
 }
 
 /** One step's undo in a plan. */
@@ -1474,14 +1631,15 @@ export type Priority =
  * `no-such-key`: No API key of this id. `no-such-queue`: No queue of this name. `no-such-workers`: No process of
  * this id, or of this role on a machine of this name. `no-such-breaker`: No breaker of this name. `no-such-view`:
  * No saved view has this name. `no-such-limit`: No limit of this name. `no-such-bulk-operation`: The tenant has no
- * bulk operation of this id. `no-such-poison-message`: No poison message of this id. `method-not-allowed`: The
- * route has other methods. `slow-body`: The body arrived too slowly. `in-progress`: Same idempotency key, first
- * request still in progress. `already-completed`: Cancel: it had already completed. `already-failed`: Cancel: it
- * had already failed. `being-undone`: Cancel: it is being undone for another reason. `already-resolved`: Cancel: a
- * person settled it. `already-ended`: Recoveries: the task has ended. `parked`: Cancel: it waits for a person.
- * `not-cancellable`: Cancel: its type does not allow it. `not-parked`: Resolve, retry: it does not wait for a
- * person. `not-settleable`: Resolve: not like that, in the state of the task or the step. `no-way-forward`: Retry:
- * it is being undone, and no step runs forward again. `not-ended`: Run again: the task has not ended.
+ * bulk operation of this id. `no-such-entry`: The audit of the task has no entry of this number.
+ * `no-such-poison-message`: No poison message of this id. `method-not-allowed`: The route has other methods.
+ * `slow-body`: The body arrived too slowly. `in-progress`: Same idempotency key, first request still in progress.
+ * `already-completed`: Cancel: it had already completed. `already-failed`: Cancel: it had already failed.
+ * `being-undone`: Cancel: it is being undone for another reason. `already-resolved`: Cancel: a person settled it.
+ * `already-ended`: Recoveries: the task has ended. `parked`: Cancel: it waits for a person. `not-cancellable`:
+ * Cancel: its type does not allow it. `not-parked`: Resolve, retry: it does not wait for a person.
+ * `not-settleable`: Resolve: not like that, in the state of the task or the step. `no-way-forward`: Retry: it is
+ * being undone, and no step runs forward again. `not-ended`: Run again: the task has not ended.
  * `declaration-changed`: Run again from a step: the program has another version or definition of its type.
  * `effects-undone`: Run again from a step: an earlier one was undone, or settled by hand. `step-not-completed`:
  * Run again from a step: an earlier one has not completed. `scratch-read`: Run again from a step: it, or a later
@@ -1531,6 +1689,7 @@ export type ProblemCode =
   | "no-such-view"
   | "no-such-limit"
   | "no-such-bulk-operation"
+  | "no-such-entry"
   | "no-such-poison-message"
   | "method-not-allowed"
   | "slow-body"
@@ -1970,35 +2129,6 @@ export interface SignalAnswer {
   task_id: TaskId;
 }
 
-/**
- * How long the attempts at a step took, from the change that started one to the change that ended it: those that
- * succeeded or failed. What is part of the submission is not counted.
- */
-export interface SlowStep {
-  /** Attempts that have ended. */
-  count: number;
-  /** The longest one. */
-  max_ms: number;
-  /** Half of them took no longer, in milliseconds. */
-  median_ms: number;
-  /** 95 of 100 took no longer. */
-  p95_ms: number;
-  /** The task of the longest one. */
-  slowest: TaskId;
-  /** Name of the step. */
-  step: string;
-}
-
-/** The steps of a task type, by how long they take. */
-export interface SlowSteps {
-  /** `false`: the journals of these tasks are long, and what the oldest of them did was not read. */
-  complete: boolean;
-  /** The one with the longest 95th percentile first. */
-  items: SlowStep[];
-  /** Tasks that were looked at: the newest ones of the caller's tenant. */
-  tasks: number;
-}
-
 /** What is under way, counted. Ages are in whole seconds; a missing one: there is none. */
 export interface StatusView {
   /** Tasks that have not ended. */
@@ -2078,6 +2208,27 @@ export interface StepDecl {
   when: string | null;
   /** How long it goes on where the database cannot be reached. */
   when_cut_off: WhenCutOff;
+}
+
+/**
+ * How long the attempts at a step took that succeeded or failed, from the change that started one to the change
+ * that ended it. What is part of the submission is not counted; and of many tasks, the attempts of some.
+ */
+export interface StepDurations {
+  /** How often it was measured. */
+  count: number;
+  /** The longest of them. */
+  max_ms: number;
+  /** Half took no longer. */
+  p50_ms: number;
+  /** 95 of 100 took no longer. */
+  p95_ms: number;
+  /** 99 of 100 took no longer. */
+  p99_ms: number;
+  /** The task of the longest one. */
+  slowest: TaskId;
+  /** Name of the step. */
+  step: string;
 }
 
 /**
@@ -2234,6 +2385,8 @@ export interface TaskSummary {
   task_type: string;
   /** When it was last changed. */
   updated_at: string;
+  /** When it came to its terminal state. */
+  finished_at?: string | null;
   /** What it was labelled with when it was submitted. */
   labels?: Labels;
 }
@@ -2351,6 +2504,22 @@ export type TurnOutcome =
   | "lost"
   | "store_down"
   | (string & {});
+
+/** The tasks of a type that ended in a range of time, and their steps. */
+export interface TypeDurations {
+  /** How many tasks ended in each state. A state in which none ended is left out. */
+  ended: Record<string, number>;
+  /** The same by the hour, the oldest first. Hours in which no task ended are left out. */
+  hours: HourDurations[];
+  /** Its steps, the one with the longest 95th percentile first. */
+  steps: StepDurations[];
+  /** When the last task ended that is counted, of all tenants; missing where no reconciler has counted any. */
+  counted_until?: string | null;
+  /** Of 100 tasks that completed, how many took less time than the one that was asked for, rounded down. */
+  slower_than?: number | null;
+  /** How long those took that completed, from their submission; missing where none did. */
+  tasks?: Percentiles | null;
+}
 
 /** How a step is undone. */
 export type UndoDecl = { kind: "function"; name: string } | { kind: "built_in" } | { kind: "waived"; reason: string } | { kind: "pure" };
@@ -2719,10 +2888,27 @@ export interface BulkCalls {
   /** Look at a bulk operation. How it stands. Needs the role `read`. `Problem`: `no-such-bulk-operation`. */
   show(bulkId: string, options?: CallOptions): Promise<BulkView>;
   /**
+   * Pause a bulk operation until a person resumes it. How it stands: tasks that were begun are finished. One that
+   * is paused, is being stopped or has ended stays as it is. Needs the role `operate`. `Problem`:
+   * `no-such-bulk-operation`.
+   */
+  pause(bulkId: string, options?: CallOptions): Promise<BulkView>;
+  /**
+   * Let a paused bulk operation go on; its failures are counted anew. How it stands. One that is not paused stays
+   * as it is. Needs the role `operate`. `Problem`: `no-such-bulk-operation`.
+   */
+  resume(bulkId: string, options?: CallOptions): Promise<BulkView>;
+  /**
    * Stop a bulk operation; the tasks that are left stay as they are. How it stands: tasks that were begun are
    * finished. One that has ended stays as it is. Needs the role `operate`. `Problem`: `no-such-bulk-operation`.
    */
   stop(bulkId: string, options?: CallOptions): Promise<BulkView>;
+  /**
+   * List what became of each task of a bulk operation, and how it stands now. A page of the first 100,000, in the
+   * order in which they were decided on; it is the last one without `next_cursor`. Needs the role `read`.
+   * `Problem`: `no-such-bulk-operation`.
+   */
+  tasks(bulkId: string, query?: { limit?: number }, options?: CallOptions): AsyncGenerator<BulkTask, void, undefined>;
 }
 
 export interface CallerCalls {
@@ -2736,9 +2922,9 @@ export interface DeadLettersCalls {
     query?: { type?: string; status?: ("compensation_failed" | "dead_lettered")[]; parked_since?: string | Date; order?: "newest" | "longest_parked"; limit?: number },
     options?: CallOptions,
   ): AsyncGenerator<DeadLetter, void, undefined>;
-  /** Count parked tasks by cause. The groups, the largest first. Needs the role `read`. */
+  /** Count parked tasks, or failed ones, by cause. The groups, the largest first. Needs the role `read`. */
   groups(
-    query?: { type?: string; status?: ("compensation_failed" | "dead_lettered")[]; label?: string[] },
+    query?: { type?: string; status?: ("compensation_failed" | "failed" | "dead_lettered")[]; label?: string[]; since?: string | Date; with?: "decisions" },
     options?: CallOptions,
   ): Promise<DeadLetterGroups>;
   /**
@@ -2890,6 +3076,12 @@ export interface TasksCalls {
   /** Show a task, now or when it is at rest. The task. Needs the role `read`. `Problem`: `no-such-task`. */
   show(taskId: string, query?: { wait?: string }, options?: CallOptions): Promise<TaskView>;
   /**
+   * Show a task as it stood at an entry of its audit. The task behind the change that wrote the entry, without
+   * what was said of progress and without its children and successors. Needs the role `read`. `Problem`:
+   * `no-such-task`, `no-such-entry`.
+   */
+  at(taskId: string, query?: { seq?: number }, options?: CallOptions): Promise<TaskView>;
+  /**
    * Show everything that happened to a task. Entries and attempts, in order. Needs the role `read`. `Problem`:
    * `no-such-task`.
    */
@@ -2973,19 +3165,19 @@ export interface TypesCalls {
    */
   disable(type: string, body: SwitchRequest, options?: CallOptions): Promise<SwitchView>;
   /**
+   * Look at how long the tasks of a type and their steps took, by the hour. Of the last 30 days at most. Needs the
+   * role `read`. `Problem`: `no-such-task-type`.
+   */
+  durations(
+    type: string,
+    query?: { since?: string | Date; until?: string | Date; took_ms?: number },
+    options?: CallOptions,
+  ): Promise<TypeDurations>;
+  /**
    * Take submissions of a type again. The type takes them. Needs the role `admin` in the tenant `default`.
    * `Problem`: `no-such-task-type`.
    */
   enable(type: string, body: SwitchRequest, options?: CallOptions): Promise<SwitchView>;
-  /**
-   * List the slowest steps of a type. The steps that have run, the slowest first. Needs the role `read`.
-   * `Problem`: `no-such-task-type`.
-   */
-  slowSteps(
-    type: string,
-    query?: { since?: string | Date; tasks?: number },
-    options?: CallOptions,
-  ): Promise<SlowSteps>;
 }
 
 export interface ViewsCalls {

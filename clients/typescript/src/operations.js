@@ -15,7 +15,10 @@ export const OPERATIONS = {
     list: { method: "GET", path: "/api/bulk-operations", answer: "items" },
     start: { method: "POST", path: "/api/bulk-operations", sends: "body", answer: "json" },
     show: { method: "GET", path: "/api/bulk-operations/{bulk_id}", answer: "json" },
+    pause: { method: "POST", path: "/api/bulk-operations/{bulk_id}/pause", answer: "json" },
+    resume: { method: "POST", path: "/api/bulk-operations/{bulk_id}/resume", answer: "json" },
     stop: { method: "POST", path: "/api/bulk-operations/{bulk_id}/stop", answer: "json" },
+    tasks: { method: "GET", path: "/api/bulk-operations/{bulk_id}/tasks", sends: "query", answer: "items" },
   },
   caller: {
     show: { method: "GET", path: "/api/caller", answer: "json" },
@@ -66,6 +69,7 @@ export const OPERATIONS = {
     list: { method: "GET", path: "/api/tasks", sends: "query", answer: "items" },
     cancel: { method: "DELETE", path: "/api/tasks/{task_id}", answer: "json" },
     show: { method: "GET", path: "/api/tasks/{task_id}", sends: "query", answer: "json" },
+    at: { method: "GET", path: "/api/tasks/{task_id}/at", sends: "query", answer: "json" },
     audit: { method: "GET", path: "/api/tasks/{task_id}/audit", answer: "json" },
     chain: { method: "GET", path: "/api/tasks/{task_id}/audit/chain", answer: "json" },
     children: { method: "GET", path: "/api/tasks/{task_id}/children", sends: "query", answer: "items" },
@@ -84,8 +88,8 @@ export const OPERATIONS = {
   types: {
     list: { method: "GET", path: "/api/task-types", answer: "items" },
     disable: { method: "POST", path: "/api/task-types/{type}/disable", sends: "body", answer: "json" },
+    durations: { method: "GET", path: "/api/task-types/{type}/durations", sends: "query", answer: "json" },
     enable: { method: "POST", path: "/api/task-types/{type}/enable", sends: "body", answer: "json" },
-    slowSteps: { method: "GET", path: "/api/task-types/{type}/slow-steps", sends: "query", answer: "json" },
   },
   views: {
     list: { method: "GET", path: "/api/views", answer: "items" },

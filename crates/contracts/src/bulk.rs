@@ -16,6 +16,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 
 /// The form of a group's id.
 pub const GROUP_ID: &str = "^[0-9a-f]{16}$";
@@ -118,30 +119,32 @@ impl std::fmt::Display for BulkAction {
     }
 }
 
-/// A filter from an object alone: of a list, serde would take the fields in their order, and of an empty one all tasks.
-fn by_names<'de, D: Deserializer<'de>>(body: D) -> Result<Option<BulkFilter>, D::Error> {
-    Ok(Option::<ByNames>::deserialize(body)?.map(|it| it.0))
+/// A value from an object alone: of a list, serde would take the fields in their order, and of an empty one all tasks.
+fn by_names<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    body: D,
+) -> Result<Option<T>, D::Error> {
+    Ok(Option::<ByNames<T>>::deserialize(body)?.map(|it| it.0))
 }
 
-struct ByNames(BulkFilter);
+struct ByNames<T>(T);
 
-impl<'de> Deserialize<'de> for ByNames {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for ByNames<T> {
     fn deserialize<D: Deserializer<'de>>(body: D) -> Result<Self, D::Error> {
-        struct Fields;
+        struct Fields<T>(PhantomData<T>);
 
-        impl<'de> Visitor<'de> for Fields {
-            type Value = BulkFilter;
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+            type Value = T;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("an object with the fields of a filter")
+                f.write_str("an object with its fields by their names")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<BulkFilter, A::Error> {
-                BulkFilter::deserialize(MapAccessDeserializer::new(fields))
+            fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(fields))
             }
         }
 
-        body.deserialize_map(Fields).map(Self)
+        body.deserialize_map(Fields(PhantomData)).map(Self)
     }
 }
 
@@ -207,7 +210,11 @@ pub struct BulkRequest {
     )]
     pub filter: Option<BulkFilter>,
     /// How fast it goes, and where it pauses by itself. Missing: as fast as it can, to its end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "by_names",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub pace: Option<Pace>,
     /// Why, for the audit of each task.
     #[schemars(regex(pattern = NOTE), length(min = 1, max = 4000))]

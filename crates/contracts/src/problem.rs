@@ -85,6 +85,8 @@ problem_codes! {
     NoSuchLimit = "no-such-limit", 404, "There is no such limit";
     /// The tenant has no bulk operation of this id.
     NoSuchBulkOperation = "no-such-bulk-operation", 404, "There is no such bulk operation";
+    /// The audit of the task has no entry of this number.
+    NoSuchEntry = "no-such-entry", 404, "The audit has no such entry";
     /// No poison message of this id.
     NoSuchPoison = "no-such-poison-message", 404, "There is no such poison message";
     /// The route has other methods.

@@ -6,7 +6,8 @@ use counterstep_contracts::TaskStatus;
 use counterstep_contracts::bulk::DeadLetterGroups;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::dead_letters::{
-    DeadLetterOrder, DeadLettersQuery, GroupDeadLetters, GroupsQuery, ListDeadLetters, has_cause,
+    DeadLetterOrder, DeadLettersQuery, GroupDeadLetters, GroupsQuery, GroupsWith, ListDeadLetters,
+    has_cause,
 };
 use counterstep_contracts::operator::DeadLetter;
 use counterstep_kernel::bulk;
@@ -82,7 +83,9 @@ impl Run for GroupDeadLetters {
         };
         let store = &cx.engine.ports.store;
         let mut found = groups(store, &selection).await?;
-        bulk::add_last_decisions(store, &selection.tenant, &mut found.groups).await?;
+        if asked.with == Some(GroupsWith::Decisions) {
+            bulk::add_last_decisions(store, &selection.tenant, &mut found.groups).await?;
+        }
         Ok(found)
     }
 }

@@ -28,12 +28,12 @@ impl Run for GetAudit {
 impl Run for GetTaskAt {
     async fn run(cx: Cx, id: TaskId, asked: TaskAtQuery) -> Result<TaskView, Refused> {
         is_of(&cx.engine, &cx.caller.tenant, id).await?;
-        let found = task_at(&cx.engine.ports.store, id, AuditSeq(asked.seq)).await?;
-        let record = found.filter(|_| asked.seq > 0).ok_or_else(|| {
+        let found = task_at(&cx.engine.ports.store, id, asked.seq.map(AuditSeq)).await?;
+        let record = found.ok_or_else(|| {
             let detail = format!(
                 "`seq` is the number of an entry, from 1: see /api/tasks/{id}/audit for those that there are"
             );
-            Refused::new(ProblemCode::MalformedParameter, detail).at("seq")
+            Refused::new(ProblemCode::NoSuchEntry, detail).at("seq")
         })?;
         Ok(task_bodies::task(record, BTreeMap::new(), &[], Vec::new()))
     }

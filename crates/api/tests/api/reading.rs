@@ -184,6 +184,7 @@ async fn an_unknown_task_is_404_everywhere() {
         path.clone(),
         format!("{path}?wait=5s"),
         format!("{path}/audit"),
+        format!("{path}/at?seq=1"),
         format!("{path}/children"),
         format!("{path}/result/zip"),
     ] {
@@ -582,8 +583,7 @@ async fn a_task_is_shown_as_it_stood_at_each_entry_of_its_audit() {
     }
     let last: TaskView = at(trail.entries.len() as i64).await.json(200);
     assert_eq!((last.steps, last.finished_at), (now.steps, now.finished_at));
-    for none in [0, trail.entries.len() as i64 + 1] {
-        let problem = at(none).await.problem(400, "malformed-parameter");
-        assert_eq!(problem["pointer"], "seq", "{none}");
-    }
+    let none = at(trail.entries.len() as i64 + 1).await;
+    assert_eq!(none.problem(404, "no-such-entry")["pointer"], "seq");
+    at(0).await.problem(422, "invalid-request");
 }

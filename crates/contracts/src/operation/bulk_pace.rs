@@ -107,7 +107,10 @@ impl Operation for ListBulkOperationTasks {
         200,
         "A page of the first 100,000, in the order in which they were decided on; it is the last one without `next_cursor`",
     )
-    .problems(&[ProblemCode::NoSuchBulkOperation])
+    .problems(&[
+        ProblemCode::MalformedParameter,
+        ProblemCode::NoSuchBulkOperation,
+    ])
     .command(["bulk", "tasks"], &[]);
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(tasks_of));
 

@@ -1,6 +1,6 @@
 //! Parked tasks of a tenant: one by one, and counted by cause.
 
-use super::command::{LABEL, SINCE, Takes, flag};
+use super::command::{Flag, LABEL, SINCE, Takes, flag};
 use super::examples::{CHANGED, GROUP, MADE, OTHER, TASK, cause, cursor};
 use super::query::{labels, parked};
 use super::shown::{Cell, Shown, Table, View};
@@ -26,6 +26,22 @@ pub struct ListDeadLetters;
 /// Count parked tasks by cause.
 #[derive(Debug)]
 pub struct GroupDeadLetters;
+
+const WITH: Flag = flag("with", "--with", Takes::Text)
+    .is("With `decisions`: what was last decided about each of the largest groups");
+
+text_enum!(
+    /// What groups are shown with.
+    GroupsWith {
+        /// What was last decided about each, and how that has ended.
+        Decisions = "decisions",
+    }
+);
+
+fn more(_: &mut SchemaGenerator) -> Schema {
+    let all = GroupsWith::ALL.iter().map(|it| it.as_str());
+    json_schema!({ "type": "string", "enum": all.collect::<Vec<_>>() })
+}
 
 /// The ids of groups.
 pub const GROUP_IDS: Ids = Ids {
@@ -96,6 +112,10 @@ pub struct GroupsQuery {
     /// Submitted not before this time
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
+    /// With what was last decided about each of the 20 largest groups, and how that has ended
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "more")]
+    pub with: Option<GroupsWith>,
 }
 
 fn parked_or_failed(_: &mut SchemaGenerator) -> Schema {
@@ -153,7 +173,7 @@ impl Operation for GroupDeadLetters {
         )
         .answers(200, "The groups, the largest first")
         .problems(&[ProblemCode::InvalidLabel])
-        .command(["dead-letters", "groups"], &[LABEL, SINCE])
+        .command(["dead-letters", "groups"], &[LABEL, SINCE, WITH])
         .more("step or undo, class, call, and text without ids, numbers and times");
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(groups));
 
@@ -163,6 +183,7 @@ impl Operation for GroupDeadLetters {
             status: vec![TaskStatus::DeadLettered],
             label: vec!["order=4711".to_owned()],
             since: Some(Time(MADE.to_owned())),
+            with: Some(GroupsWith::Decisions),
         };
         let groups = DeadLetterGroups {
             groups: vec![group()],
@@ -240,7 +261,11 @@ fn list(page: &Page<DeadLetter>) -> View {
 /// What was last decided, and how that ended: `redrive: 40 completed, 1 dead_lettered`.
 fn last_time(group: &DeadLetterGroup) -> Option<String> {
     let last = group.last_decision.as_ref()?;
-    Some(format!("{}: {}", last.action, last.results.states()))
+    let states = last.results.states();
+    Some(match states.as_str() {
+        "" => last.action.to_string(),
+        states => format!("{}: {states}", last.action),
+    })
 }
 
 fn groups(found: &DeadLetterGroups) -> View {

@@ -15,9 +15,10 @@ pub struct GetTaskAt;
 /// When.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct TaskAtQuery {
-    /// Behind the change that wrote this entry of its audit, from 1
+    /// Behind the change that wrote this entry of its audit, from 1; missing: the last one
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
-    pub seq: i64,
+    pub seq: Option<i64>,
 }
 
 impl Operation for GetTaskAt {
@@ -40,7 +41,9 @@ impl Operation for GetTaskAt {
     .problems(&[
         ProblemCode::MalformedParameter,
         ProblemCode::NoSuchTask,
-    ]);
+        ProblemCode::NoSuchEntry,
+    ])
+    .no_store();
 
     fn example() -> (TaskAtQuery, TaskView) {
         let charge = StepView {
@@ -78,6 +81,6 @@ impl Operation for GetTaskAt {
             failure: None,
             trace_id: None,
         };
-        (TaskAtQuery { seq: 7 }, task)
+        (TaskAtQuery { seq: Some(7) }, task)
     }
 }

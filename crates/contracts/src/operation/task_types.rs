@@ -217,7 +217,7 @@ impl Operation for GetTypeDurations {
     fn example() -> (DurationsQuery, TypeDurations) {
         let query = DurationsQuery {
             since: Some(Time(MADE.to_owned())),
-            until: None,
+            until: Some(Time(CHANGED.to_owned())),
             took_ms: Some(2_000),
         };
         let took = Percentiles {

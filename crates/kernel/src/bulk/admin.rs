@@ -139,13 +139,20 @@ pub async fn add_last_decisions(
         let Some((document, operation)) = last.get(&group.id) else {
             continue;
         };
+        let results = match results(store, document, operation).await {
+            Err(error) if !error.may_pass() => {
+                tracing::error!(operation = document.name, %error, "what became of its tasks cannot be read");
+                continue;
+            }
+            results => results?,
+        };
         group.last_decision = Some(PastDecision {
             operation: document.name.clone(),
             action: operation.spec.action,
             note: operation.spec.note.clone(),
             actor: operation.spec.actor.clone(),
             at: rfc3339(operation.created_at),
-            results: results(store, document, operation).await?,
+            results,
         });
     }
     Ok(())

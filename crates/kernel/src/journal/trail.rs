@@ -54,8 +54,11 @@ impl Trail {
         while let Some(row) = walk.next().await? {
             // Read in one moment with the row.
             is_last = row.tip.as_ref().is_none_or(|tip| tip.rev <= row.rev);
-            let rev = row.rev;
-            let row = row.journal_row().ok_or_else(|| unreadable(rev))?;
+            let unreadable = || {
+                let what = format!("row {} of the journal is not in the form of one", row.rev);
+                StoreError::Corrupt(what)
+            };
+            let row = row.journal_row().ok_or_else(unreadable)?;
             self.fold.push(&row).map_err(refused)?;
             self.fold.shed();
             if walk.is_at_end_of_page() {
@@ -67,13 +70,6 @@ impl Trail {
         decrypt_audit(store.payload_codec(), task, &mut entries);
         Ok(TrailPage { entries, is_last })
     }
-}
-
-/// A row that is none of a journal.
-pub(super) fn unreadable(rev: i64) -> StoreError {
-    StoreError::Corrupt(format!(
-        "row {rev} of the journal is not in the form of one"
-    ))
 }
 
 pub(super) fn refused(error: JournalError) -> StoreError {

@@ -165,12 +165,25 @@ pub fn decrypt_record(
     codec: Option<&dyn PayloadCodec>,
     record: &mut TaskRecord,
 ) -> Result<(), StoreError> {
+    let is_over = record.task.status.is_terminal();
+    decrypt_past(codec, record, is_over)
+}
+
+/// The same of a task as it stood earlier; `is_over`: it has ended since.
+///
+/// # Errors
+/// As [`decrypt_record`].
+pub(crate) fn decrypt_past(
+    codec: Option<&dyn PayloadCodec>,
+    record: &mut TaskRecord,
+    is_over: bool,
+) -> Result<(), StoreError> {
     let decrypt = Decrypt {
         codec,
         task: record.task.id,
         missing_key: MissingKey::Refused,
     };
-    refuse(record.task.status.is_terminal(), decrypt.record(record)?)
+    refuse(is_over, decrypt.record(record)?)
 }
 
 /// The first that the task cannot do without.

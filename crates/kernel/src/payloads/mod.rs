@@ -8,6 +8,7 @@ mod erase;
 mod escape;
 pub(crate) mod place;
 
+pub(crate) use decrypt::decrypt_past;
 pub use decrypt::{ERASED, decrypt_audit, decrypt_record};
 pub(crate) use encrypt::Encrypt;
 pub use encrypt::encrypt_row;

@@ -325,7 +325,11 @@ async fn a_stopped_operation_ends_what_it_has_begun_and_leaves_the_rest_as_it_is
     assert_eq!((stopped.status, stopped.done), (BulkStatus::Stopped, 200));
     assert_eq!(stopped.left, Some(250));
     assert_eq!(bench.in_status(TaskStatus::DeadLettered).await.len(), 250);
-    assert_eq!(stop().await, stopped, "as it is");
+    let as_it_is = BulkView {
+        results: None,
+        ..stopped
+    };
+    assert_eq!(stop().await, as_it_is);
     let unclaimed = bench.start(redrive(None)).await;
     let unclaimed = bulk::stop(&store, &Tenant::default(), &unclaimed.id, "operator:kim").await;
     assert_eq!(unclaimed.expect("stopped").status, BulkStatus::Stopped);

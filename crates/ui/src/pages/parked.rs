@@ -24,7 +24,7 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
     let visit = PageRequest::of(&request).await?;
     let query = Fields::of(request.query_string());
     let groups = visit
-        .get::<DeadLetterGroups>("/api/dead-letters/groups")
+        .get::<DeadLetterGroups>("/api/dead-letters/groups?with=decisions")
         .await?;
     let asked = Address::new("/api/dead-letters").with("limit", 50);
     let asked = asked.with_some("cursor", query.get("cursor")).text();
@@ -98,8 +98,9 @@ fn last_time(visit: &PageRequest, last: &PastDecision) -> Markup {
         p {
             "Last time: " a href=(visit.at(&format!("/bulk/{}", last.operation))) { (last.action) } " by " (last.actor) ", " (ago(&last.at))
             @if results.tasks > 0 {
-                ". Of " (number(results.tasks)) " now: "
+                ". Of " (number(results.tasks)) " that were done first, now: "
                 @for (status, count) in &results.by_status { (state(*status)) " " (number(*count)) " " }
+                @if results.deleted > 0 { (number(results.deleted)) " not there" }
             }
         }
     }

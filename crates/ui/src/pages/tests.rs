@@ -429,7 +429,10 @@ async fn the_page_of_a_type_has_durations_as_a_chart_and_as_a_table() {
         assert!(page.html.contains(part), "{part}: {}", page.html);
     }
     // Of three hours the last two do not follow each other.
-    let line = page.html.split("<path d=\"").nth(1).expect("a line");
+    let lines = page.html.split("<g class=\"line0\">").nth(1);
+    let line = lines
+        .and_then(|it| it.split("<path d=\"").nth(1))
+        .expect("a line");
     let line = line.split('"').next().unwrap_or_default();
     assert_eq!(
         (line.matches('M').count(), line.matches('L').count()),

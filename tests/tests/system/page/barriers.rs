@@ -3,6 +3,7 @@
 use super::shop::Shop;
 use counterstep_tests::browser::{Browser, Tab, View};
 use counterstep_tests::program::target_folder;
+use counterstep_tests::rows::add_hours;
 use std::path::{Path, PathBuf};
 
 /// Set, the pictures of `docs/ui` are taken anew.
@@ -94,6 +95,8 @@ async fn pages(shop: &Shop) -> Vec<(&'static str, String)> {
         .header("content-type", "application/json")
         .body(r#"{"q":"parked sort:oldest"}"#);
     assert!(view.send().await.expect("an answer").status().is_success());
+    add_hours(&shop.place, "OrderLamp", "polish", done);
+    let operation = shop.started(r#"{"action":"redrive","filter":{"type":"CheckStock"},"note":"once more","pace":{"sample":1}}"#).await;
     let ending = parked.to_string()[24..].to_owned();
     [
         ("tasks", "/ui/tasks".to_owned()),
@@ -110,6 +113,11 @@ async fn pages(shop: &Shop) -> Vec<(&'static str, String)> {
             format!("/ui/tasks/{parked}/decide/step-undone?step=charge"),
         ),
         ("audit", format!("/ui/tasks/{undone}/audit")),
+        ("past", format!("/ui/tasks/{undone}/at?seq=9")),
+        ("compare", format!("/ui/compare?one={done}&other={undone}")),
+        ("operation", format!("/ui/bulk/{operation}")),
+        ("operation-tasks", format!("/ui/bulk/{operation}/tasks")),
+        ("durations", "/ui/types/order-lamp?step=polish".to_owned()),
         ("submit-types", "/ui/submit".to_owned()),
         ("submit", "/ui/submit/order-lamp".to_owned()),
         ("parked", "/ui/parked".to_owned()),

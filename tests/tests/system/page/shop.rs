@@ -1,5 +1,6 @@
 //! A shop for lamps that runs as one process, and what its page is used on.
 
+use counterstep_contracts::bulk::{BulkStatus, BulkView};
 use counterstep_contracts::http::{Accepted, Page, TaskSummary};
 use counterstep_contracts::workers::{WorkerDetails, WorkerView, WorkersView};
 use counterstep_contracts::{TaskId, TaskStatus};
@@ -110,6 +111,25 @@ impl Shop {
         let view = self.api.at_rest(task).await;
         assert_eq!(view.status, TaskStatus::CompensationFailed, "{view:?}");
         task
+    }
+
+    /// The id of an operation on many tasks that has paused after its sample.
+    pub(super) async fn started(&self, operation: &'static str) -> String {
+        let started = self
+            .api
+            .request(reqwest::Method::POST, "/api/bulk-operations")
+            .header("content-type", "application/json")
+            .body(operation);
+        let started = started.send().await.expect("an answer");
+        let started: BulkView = started.json().await.expect("an operation");
+        let path = format!("/api/bulk-operations/{}", started.id);
+        until("its pause", LATER, async || {
+            let view = self.api.request(reqwest::Method::GET, &path).send().await;
+            let view: BulkView = view.ok()?.json().await.ok()?;
+            (view.status == BulkStatus::Paused).then_some(())
+        })
+        .await;
+        started.id
     }
 
     /// A task that gave up.

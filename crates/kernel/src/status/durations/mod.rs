@@ -190,9 +190,13 @@ async fn count_page(
     steps_left: &mut usize,
     shutdown: &CancelToken,
 ) -> Result<u64, StoreError> {
-    let (rev, position, now) = position(store, task_type).await?;
+    let (rev, found, now) = position(store, task_type).await?;
     let until = DbTime(now.0.saturating_sub(micros(LATE)));
-    let Position { at, task } = position;
+    let anew = Position {
+        at: until,
+        task: TaskId(uuid::Uuid::nil()),
+    };
+    let Position { at, task } = found.unwrap_or(anew);
     let query = RevisionsOf::Ended {
         tenant: None,
         task_types: vec![task_type.to_owned()],
@@ -201,12 +205,13 @@ async fn count_page(
     };
     let mut ended = store.revisions(&query).await?.tasks;
     ended.retain(|it| it.at <= until);
-    let Some(last) = ended.last() else {
-        return Ok(0);
-    };
-    let next = Position {
-        at: last.at,
-        task: last.task,
+    let next = match ended.last() {
+        Some(last) => Position {
+            at: last.at,
+            task: last.task,
+        },
+        None if found.is_none() => anew,
+        None => return Ok(0),
     };
     let times: HashMap<TaskId, DbTime> = ended.iter().map(|it| (it.task, it.at)).collect();
     let ids: Vec<TaskId> = ended.iter().map(|it| it.task).collect();
@@ -246,8 +251,12 @@ async fn count_page(
     }
 }
 
-/// How far tasks of a type are counted, at which revision, and the time of the database.
-async fn position(store: &Store, task_type: &str) -> Result<(Rev, Position, DbTime), StoreError> {
+/// How far tasks of a type are counted, at which revision, and the time of the database. `None`: that cannot be read, or is later than
+/// now.
+async fn position(
+    store: &Store,
+    task_type: &str,
+) -> Result<(Rev, Option<Position>, DbTime), StoreError> {
     let query = DocumentQuery::Named {
         kind: KIND,
         tenant: Tenant::default(),
@@ -255,22 +264,21 @@ async fn position(store: &Store, task_type: &str) -> Result<(Rev, Position, DbTi
     };
     let found = store.documents(&query).await?;
     let now = found.now;
-    let at = |before: Duration| Position {
-        at: DbTime(now.0.saturating_sub(micros(before))),
-        task: TaskId(uuid::Uuid::nil()),
-    };
     let Some(document) = found.rows.into_iter().next() else {
-        return Ok((Rev(0), at(BEGIN), now));
+        let begin = Position {
+            at: DbTime(now.0.saturating_sub(micros(BEGIN))),
+            task: TaskId(uuid::Uuid::nil()),
+        };
+        return Ok((Rev(0), Some(begin), now));
     };
     let read = read_document::<Position>(KIND, &document.body);
     let position = read.ok().filter(|position| position.at <= now);
-    let position = position.unwrap_or_else(|| {
+    if position.is_none() {
         tracing::warn!(
             task_type,
             "how far durations are counted cannot be read, or is later than now: they are counted from now on"
         );
-        at(LATE)
-    });
+    }
     Ok((document.rev, position, now))
 }
 
@@ -453,5 +461,6 @@ async fn hours(
     });
     let mut hours: Vec<(i64, Hour)> = hours.collect();
     hours.sort_by_key(|(number, _)| *number);
-    Ok((hours, (rev != Rev(0)).then_some(position.at)))
+    let counted = position.filter(|_| rev != Rev(0));
+    Ok((hours, counted.map(|it| it.at)))
 }

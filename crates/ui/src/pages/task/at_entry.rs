@@ -2,7 +2,7 @@
 //! it shows.
 
 use super::{audit_section, steps};
-use crate::failed::{Answer, Failed};
+use crate::failed::Answer;
 use crate::layout::{self, Chapter};
 use crate::markup::{plain, state};
 use crate::page_request::PageRequest;
@@ -15,6 +15,9 @@ use counterstep_contracts::AuditSeq;
 use counterstep_contracts::http::{AttemptView, AuditTrail, AuditView, TaskView};
 use maud::{Markup, html};
 
+/// Number of entries that are shown: the last ones.
+const LAST: usize = 10;
+
 pub(crate) async fn get(request: HttpRequest) -> Answer {
     let visit = PageRequest::of(&request).await?;
     let id = segment(super::super::part(&request, "id"));
@@ -25,30 +28,22 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
     let query = Fields::of(request.query_string());
     let asked = query.get("seq").and_then(|seq| seq.parse().ok());
     let seq: i64 = asked.unwrap_or(last).clamp(1, last.max(1));
-    let body = shown(&visit, &id, &trail, seq, last).await?;
+    let body = shown(&visit, &id, &trail, seq, last).await;
     let title = format!("The task at entry {seq}");
     Ok(layout::page(&visit.shell, Chapter::Tasks, &title, body))
 }
 
-async fn shown(
-    visit: &PageRequest,
-    id: &str,
-    trail: &AuditTrail,
-    seq: i64,
-    last: i64,
-) -> Result<Markup, Failed> {
+async fn shown(visit: &PageRequest, id: &str, trail: &AuditTrail, seq: i64, last: i64) -> Markup {
     let asked = Address::new(format!("/api/tasks/{id}/at")).with("seq", seq);
-    let task = visit.get::<TaskView>(&asked.text()).await?;
-    let then = until(trail, seq, &task.updated_at);
-    let story = TaskHistory::of(&task, &then, None, None, micros(&task.updated_at));
+    let task = visit.find::<TaskView>(&asked.text()).await;
     let own = visit.at(&format!("/tasks/{id}"));
     let to = |seq: i64| format!("{own}/at?seq={seq}");
     let entry = trail.entries.iter().find(|it| it.seq == AuditSeq(seq));
-    Ok(html! {
+    html! {
         p.up { a href=(own) { "The task now" } }
         div.head {
-            h1 { (task.task_type) " at entry " (seq) " of " (last) }
-            div.standing { (state(task.status)) }
+            h1 { "Entry " (seq) " of " (last) @if let Some(task) = &task { " of a " (task.task_type) } }
+            @if let Some(task) = &task { div.standing { (state(task.status)) } }
         }
         form.slider method="get" action=(format!("{own}/at")) {
             label for="seq" { "Entry of the audit" }
@@ -58,13 +53,25 @@ async fn shown(
             @if seq < last { a.button rel="next" href=(to(seq + 1)) { "After" } }
         }
         @if let Some(entry) = entry { (what(entry)) }
+        @match &task {
+            Some(task) => (as_it_stood(trail, entry, task)),
+            None => p { "How the task stood then cannot be read." },
+        }
+    }
+}
+
+/// Behind the change of this entry.
+fn as_it_stood(trail: &AuditTrail, entry: Option<&AuditView>, task: &TaskView) -> Markup {
+    let then = until(trail, entry, &task.updated_at);
+    let story = TaskHistory::of(task, &then, None, None, micros(&task.updated_at));
+    html! {
         (picture::draw(&picture::picture(&story), task.status))
         (steps::of(&story))
         section aria-labelledby="until" {
             h2 #until { "Until then" }
-            (audit_section::table(&then.entries[then.entries.len().saturating_sub(10)..]))
+            (audit_section::table(&then.entries[then.entries.len().saturating_sub(LAST)..]))
         }
-    })
+    }
 }
 
 fn what(entry: &AuditView) -> Markup {
@@ -77,9 +84,12 @@ fn what(entry: &AuditView) -> Markup {
     }
 }
 
-/// What had happened until this entry: attempts that ended later are open.
-fn until(trail: &AuditTrail, seq: i64, at: &str) -> AuditTrail {
-    let entries = trail.entries.iter().filter(|it| it.seq.0 <= seq).cloned();
+/// What had happened until the change of this entry: attempts that ended later are open.
+fn until(trail: &AuditTrail, entry: Option<&AuditView>, at: &str) -> AuditTrail {
+    let is_then = |it: &&AuditView| {
+        entry.is_none_or(|entry| it.seq <= entry.seq || it.change_id == entry.change_id)
+    };
+    let entries = trail.entries.iter().filter(is_then).cloned();
     let now = micros(at);
     let attempts = trail.attempts.iter();
     let attempts = attempts.filter(|it| micros(&it.started_at) <= now);
@@ -101,7 +111,7 @@ fn until(trail: &AuditTrail, seq: i64, at: &str) -> AuditTrail {
 
 #[cfg(test)]
 mod tests {
-    use super::until;
+    use super::{AuditTrail, until};
     use serde_json::json;
 
     #[test]
@@ -111,16 +121,21 @@ mod tests {
                 "started_at": format!("2026-01-01T00:00:{from}Z"), "ended_at": format!("2026-01-01T00:00:{to}Z")})
         };
         let entry = |seq: u32| {
-            json!({"seq": seq, "change_id": "01930d2c-6c4b-7d5e-8f00-0123456789ab", "at": "2026-01-01T00:00:00Z",
+            // The second and the third are of one change.
+            let change = format!("01930d2c-6c4b-7d5e-8f00-01234567890{}", seq.min(2));
+            json!({"seq": seq, "change_id": change, "at": "2026-01-01T00:00:00Z",
                 "event": "x", "to": "running", "epoch": 1, "actor": "client"})
         };
         let trail = json!({
             "task_id": "01930d2c-6c4b-7d5e-8f00-0123456789ab", "entries": [entry(1), entry(2), entry(3)],
             "attempts": [attempt("a", "01", "02"), attempt("b", "02", "05"), attempt("c", "04", "05")],
         });
-        let trail = serde_json::from_value(trail).expect("a trail");
-        let then = until(&trail, 2, "2026-01-01T00:00:03Z");
-        assert_eq!(then.entries.len(), 2);
+        let trail: AuditTrail = serde_json::from_value(trail).expect("a trail");
+        let at = "2026-01-01T00:00:03Z";
+        let then = until(&trail, trail.entries.first(), at);
+        assert_eq!(then.entries.len(), 1);
+        let then = until(&trail, trail.entries.get(1), at);
+        assert_eq!(then.entries.len(), 3);
         let seen: Vec<_> = then
             .attempts
             .iter()

@@ -14,7 +14,7 @@ use counterstep_contracts::TaskId;
 use counterstep_contracts::http::{AuditTrail, Payloads, TaskView};
 use maud::{Markup, html};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 /// Maximum number of fields that are shown because they differ, and of characters of a value.
 const FIELDS: usize = 50;
@@ -102,7 +102,7 @@ fn shown(visit: &PageRequest, [one, other]: &[Side; 2]) -> Markup {
         }
         (fields("What went in", one, other, |it| it.request.clone()))
         (fields("What came out", one, other, outputs))
-        @if one.payloads.is_none() || other.payloads.is_none() { p.quiet { "You may not see what went in and came out of both." } }
+        @if one.payloads.is_none() || other.payloads.is_none() { p.quiet { "What went in and came out of both cannot be read now, or you may not see it." } }
     }
 }
 
@@ -165,7 +165,7 @@ fn row(one: &Side, other: &Side, name: &str) -> Markup {
 /// How much longer the second took; nothing where it is hardly any.
 fn difference(first: i64, second: i64) -> String {
     let by = second - first;
-    match by.abs() * 10 >= first.max(second).max(10_000) {
+    match by.abs() * 10 >= first.max(second) && by.abs() >= 1_000 {
         true if by > 0 => format!("{} longer", duration(by)),
         true => format!("{} shorter", duration(-by)),
         false => String::new(),
@@ -182,67 +182,85 @@ fn fields(title: &str, one: &Side, other: &Side, of: fn(&Payloads) -> Value) -> 
     let (Some(first), Some(second)) = (&one.payloads, &other.payloads) else {
         return html! {};
     };
-    let differing = differing(&of(first), &of(second));
-    let more = differing.len().saturating_sub(FIELDS);
+    let (first, second) = (of(first), of(second));
+    let is_erased = first.is_null() || second.is_null();
+    let (differing, are_all) = differing(&first, &second);
     html! {
         section {
             h2 { (title) }
-            @if differing.is_empty() { p.quiet { "The same." } }
+            @if is_erased { p.quiet { "Erased." } }
+            @else if differing.is_empty() { p.quiet { "The same." } }
             @else {
                 div.scroll role="region" aria-label=(title) tabindex="0" {
                     table.both {
                         thead { tr { th scope="col" { "Field" } th scope="col" { "First" } th scope="col" { "Second" } } }
-                        tbody { @for (name, values) in differing.iter().take(FIELDS) {
+                        tbody { @for (name, values) in &differing {
                             tr { th scope="row" { code { (name) } } @for value in values { td { code { (value) } } } }
                         } }
                     }
                 }
             }
-            @if more > 0 { p.quiet { (more) " more fields differ." } }
+            @if !are_all { p.quiet { "More fields differ." } }
         }
     }
 }
 
-/// The fields whose values are not the same, by the path of each.
-fn differing(one: &Value, other: &Value) -> Vec<(String, [String; 2])> {
-    let (mut first, mut second) = (BTreeMap::new(), BTreeMap::new());
-    leaves(one, String::new(), &mut first);
-    leaves(other, String::new(), &mut second);
-    let names: std::collections::BTreeSet<_> = first.keys().chain(second.keys()).cloned().collect();
-    let text = |of: &BTreeMap<String, String>, name: &str| {
-        let text = of.get(name).map_or("–", String::as_str);
-        text.chars().take(LONGEST).collect::<String>()
-    };
-    let differs = names
-        .into_iter()
-        .filter(|name| first.get(name) != second.get(name));
-    differs
-        .map(|name| {
-            let both = [text(&first, &name), text(&second, &name)];
-            (name, both)
-        })
-        .collect()
+/// A field that differs: its JSON pointer, and its values as JSON.
+type Differs = (String, [String; 2]);
+
+/// The first fields whose values are not the same, and whether these are all.
+fn differing(one: &Value, other: &Value) -> (Vec<Differs>, bool) {
+    let mut found = Vec::new();
+    let are_all = walk(Some(one), Some(other), "", &mut found);
+    (found, are_all)
 }
 
-fn leaves(of: &Value, path: String, into: &mut BTreeMap<String, String>) {
-    let below = |name: &str| match path.as_str() {
-        "" => name.to_owned(),
-        path => format!("{path}.{name}"),
-    };
-    match of {
-        Value::Object(fields) if !fields.is_empty() => {
-            for (name, value) in fields {
-                leaves(value, below(name), into);
-            }
-        }
-        Value::Array(items) if !items.is_empty() => {
-            for (place, value) in items.iter().enumerate() {
-                leaves(value, below(&place.to_string()), into);
-            }
-        }
-        Value::String(text) => drop(into.insert(path, text.clone())),
-        other => drop(into.insert(path, other.to_string())),
+/// Descends where the two differ. Whether there was room for all.
+fn walk(one: Option<&Value>, other: Option<&Value>, path: &str, found: &mut Vec<Differs>) -> bool {
+    if one == other {
+        return true;
     }
+    let below = |name: &str| format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
+    let is_long = path.len() > LONGEST;
+    match (one, other) {
+        (Some(Value::Object(first)), Some(Value::Object(second))) if !is_long => {
+            let names: BTreeSet<&String> = first.keys().chain(second.keys()).collect();
+            let mut names = names.into_iter();
+            names.all(|name| walk(first.get(name), second.get(name), &below(name), found))
+        }
+        (Some(Value::Array(first)), Some(Value::Array(second))) if !is_long => {
+            let mut places = 0..first.len().max(second.len());
+            places.all(|at| {
+                walk(
+                    first.get(at),
+                    second.get(at),
+                    &below(&at.to_string()),
+                    found,
+                )
+            })
+        }
+        _ if found.len() == FIELDS => false,
+        _ => {
+            let name = match path {
+                "" => "all of it",
+                path => path,
+            };
+            found.push((short(name), [text(one), text(other)]));
+            true
+        }
+    }
+}
+
+fn text(of: Option<&Value>) -> String {
+    of.map_or_else(|| "–".to_owned(), |value| short(&value.to_string()))
+}
+
+fn short(text: &str) -> String {
+    let mut shown: String = text.chars().take(LONGEST).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    shown
 }
 
 #[cfg(test)]
@@ -251,11 +269,11 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn fields_that_differ_are_named_by_their_paths() {
-        let one = json!({"seat": "4A", "card": {"id": 1, "limits": [1, 2]}, "same": true});
-        let other =
-            json!({"seat": "4B", "card": {"id": 1, "limits": [1, 3]}, "same": true, "new": null});
-        let found = differing(&one, &other);
+    fn fields_that_differ_are_named_by_their_pointers() {
+        let one =
+            json!({"seat": "4A", "card": {"id": 1, "limits": [1, 2]}, "a/b": 1, "same": true});
+        let other = json!({"seat": "4B", "card": {"id": 1, "limits": [1, 3, 4]}, "a/b": "1", "same": true, "new": null});
+        let (found, are_all) = differing(&one, &other);
         let found: Vec<_> = found
             .iter()
             .map(|(name, [a, b])| (name.as_str(), a.as_str(), b.as_str()))
@@ -263,11 +281,31 @@ mod tests {
         assert_eq!(
             found,
             [
-                ("card.limits.1", "2", "3"),
-                ("new", "–", "null"),
-                ("seat", "4A", "4B")
+                ("/a~1b", "1", "\"1\""),
+                ("/card/limits/1", "2", "3"),
+                ("/card/limits/2", "–", "4"),
+                ("/new", "–", "null"),
+                ("/seat", "\"4A\"", "\"4B\""),
             ]
         );
+        assert!(are_all);
+    }
+
+    #[test]
+    fn of_many_that_differ_the_first_are_named_and_no_name_is_long() {
+        let long = "k".repeat(10_000);
+        let of = |from: u64| json!({&long: (from..from + 200).collect::<Vec<_>>()});
+        let (found, are_all) = differing(&of(0), &of(1));
+        assert_eq!(
+            (found.len(), are_all),
+            (1, true),
+            "it is not descended into"
+        );
+        let of = |from: u64| json!({"k": (from..from + 200).collect::<Vec<_>>()});
+        let (found, are_all) = differing(&of(0), &of(1));
+        assert_eq!((found.len(), are_all), (FIELDS, false));
+        let cut = found.iter().flat_map(|(name, [a, b])| [name, a, b]);
+        assert!(cut.into_iter().all(|it| it.chars().count() <= LONGEST + 1));
     }
 
     #[test]
@@ -275,6 +313,6 @@ mod tests {
         assert_eq!(difference(1_000_000, 1_050_000), "");
         assert_eq!(difference(1_000_000, 3_000_000), "2.0 s longer");
         assert_eq!(difference(3_000_000, 1_000_000), "2.0 s shorter");
-        assert_eq!(difference(1_000, 3_000), "", "of a few milliseconds");
+        assert_eq!(difference(1_000, 3_000), "2 ms longer");
     }
 }
