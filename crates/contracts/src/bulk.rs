@@ -131,14 +131,12 @@ struct ByNames<T>(T);
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for ByNames<T> {
     fn deserialize<D: Deserializer<'de>>(body: D) -> Result<Self, D::Error> {
         struct Fields<T>(PhantomData<T>);
-
         impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
             type Value = T;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("an object with its fields by their names")
             }
-
             fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<T, A::Error> {
                 T::deserialize(MapAccessDeserializer::new(fields))
             }

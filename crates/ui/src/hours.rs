@@ -6,7 +6,7 @@ use maud::{Markup, html};
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 220.0;
 /// Left of the hours, for the times; and below, for the hours.
-const LEFT: f64 = 64.0;
+const LEFT: f64 = 88.0;
 const BOTTOM: f64 = 28.0;
 const TOP: f64 = 12.0;
 const RIGHT: f64 = 8.0;

@@ -42,7 +42,7 @@ async fn shown(visit: &PageRequest, id: &str, trail: &AuditTrail, seq: i64, last
     html! {
         p.up { a href=(own) { "The task now" } }
         div.head {
-            h1 { "Entry " (seq) " of " (last) @if let Some(task) = &task { " of a " (task.task_type) } }
+            h1 { "Entry " (seq) " of " (last) @if let Some(task) = &task { " of a task of " (task.task_type) } }
             @if let Some(task) = &task { div.standing { (state(task.status)) } }
         }
         form.slider method="get" action=(format!("{own}/at")) {
