@@ -129,7 +129,12 @@ async fn request_for(site: &Site, route: RouteView) -> Request {
             Request::of(task, path, body)
         }
         ("POST", path) if path.starts_with("/api/bulk-operations/{id}/") => {
-            let body = json!({ "action": "redrive", "filter": {}, "note": "x", "actor": "kim" });
+            // The second of two has its turn in a minute: until then the operation runs.
+            parked().await;
+            parked().await;
+            let body = json!({
+                "action": "redrive", "filter": {}, "note": "x", "actor": "kim", "pace": { "per_minute": 1 },
+            });
             let started = site.post("/api/bulk-operations", body.to_string()).await;
             let started: Value = started.json(202);
             let id = started["id"].as_str().expect("an id");
