@@ -239,6 +239,7 @@ async fn next_slice(
             return Ok(waits);
         }
     }
+    let mut tries_one = false;
     if !operation.is_at_undecided() {
         let mut chosen = choose(engine, operation).await?;
         if let Some(pacing) = &mut operation.pacing {
@@ -246,7 +247,7 @@ async fn next_slice(
                 Breakers::Closed => {}
                 Breakers::HalfOpen => {
                     chosen.keep_one();
-                    pacing.tries_one(now);
+                    tries_one = true;
                 }
                 Breakers::Open(name) => {
                     // Those before it had none that fits.
@@ -266,6 +267,9 @@ async fn next_slice(
     let tasks = operation.slice.len();
     if let Some(pacing) = &mut operation.pacing {
         pacing.begin(tasks, now);
+        if tries_one {
+            pacing.waits_for_it(now);
+        }
     }
     Ok(None)
 }

@@ -202,8 +202,8 @@ impl Pacing {
         now.later(BREAKER)
     }
 
-    /// One task is begun, to see whether a breaker closes by it: others are not, for a moment.
-    pub(super) fn tries_one(&mut self, now: DbTime) {
+    /// The slice that begins is one task, to see whether a breaker closes by it: others are not begun for a moment, also without a rate.
+    pub(super) fn waits_for_it(&mut self, now: DbTime) {
         let next = self.next_at.unwrap_or(now);
         self.next_at = Some(next.max(now.later(LOOKS_AGAIN)));
     }
@@ -263,4 +263,42 @@ pub(super) async fn breakers(
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: DbTime = DbTime(1_800_000_000_000_000);
+
+    fn at(per_minute: Option<u32>) -> Pacing {
+        Pacing::new(Pace {
+            per_minute,
+            ..Pace::default()
+        })
+    }
+
+    #[test]
+    fn behind_the_one_task_that_tries_a_breaker_others_wait_also_without_a_rate() {
+        for rate in [None, Some(60_000)] {
+            let mut pacing = at(rate);
+            pacing.begin(1, NOW);
+            pacing.waits_for_it(NOW);
+            assert_eq!(pacing.next(NOW), NOW.later(LOOKS_AGAIN), "{rate:?}");
+            pacing.begin(1, NOW.later(LOOKS_AGAIN));
+            assert!(pacing.next(NOW) <= NOW.later(LOOKS_AGAIN * 2), "{rate:?}");
+        }
+    }
+
+    #[test]
+    fn a_slice_that_is_late_by_a_moment_delays_none_behind_it_and_more_is_not_made_up_for() {
+        let second = Duration::from_secs(1);
+        let mut pacing = at(Some(60));
+        pacing.begin(2, NOW);
+        assert_eq!(pacing.next(NOW), NOW.later(second * 2));
+        pacing.begin(2, NOW.later(second * 3));
+        assert_eq!(pacing.next(NOW), NOW.later(second * 4));
+        pacing.begin(2, NOW.later(second * 60));
+        assert_eq!(pacing.next(NOW), NOW.later(second * 62));
+    }
 }
