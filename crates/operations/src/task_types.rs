@@ -14,7 +14,7 @@ use counterstep_kernel::Engine;
 use counterstep_kernel::admission::SettingError;
 use counterstep_kernel::admission::disable::{TypeDecision, disable_type, enable_type};
 use counterstep_kernel::ports::TypeRow;
-use counterstep_kernel::status::durations::{DurationsQuery as OfType, durations};
+use counterstep_kernel::status::durations::{DurationsOf, durations};
 use counterstep_steps::TaskType;
 use counterstep_steps::times::{DbTime, rfc3339};
 use futures::future::BoxFuture;
@@ -79,7 +79,7 @@ impl Run for GetTypeDurations {
             let millis = text.map(|it| millis(name, &it.0)).transpose()?;
             Ok::<_, Refused>(millis.map(of_millis))
         };
-        let query = OfType {
+        let query = DurationsOf {
             tenant: &cx.caller.tenant,
             task_type: name(&cx, &route)?,
             since: time("since", asked.since)?,

@@ -31,6 +31,13 @@ impl DbTime {
             .min(i64::MAX / 4);
         Self(self.0.saturating_add(by))
     }
+
+    /// This long before it, and not before 1970.
+    #[must_use]
+    pub fn earlier(self, by: Duration) -> Self {
+        let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
+        Self(self.0.saturating_sub(by).max(0))
+    }
 }
 
 impl From<DbTime> for SystemTime {

@@ -1,14 +1,14 @@
 //! One stream of the changes of many tasks: first what there is, then what the feed finds. Must not look
 //! for changes itself.
 
-use super::feed::{Batch, Change, Joined, LATE, PAGE, earlier, ended_page};
+use super::feed::{Batch, Change, Joined, PAGE, ended_page};
 use super::followed::Room;
 use super::frame;
 use crate::app_state::Api;
 use actix_web::web;
 use bytes::Bytes;
 use counterstep_contracts::{Labels, TaskId, TaskStatus};
-use counterstep_kernel::ports::{StoreError, TaskLine, TaskPage, TaskQuery};
+use counterstep_kernel::ports::{SEEN_WITHIN, StoreError, TaskLine, TaskPage, TaskQuery};
 use counterstep_operations::{Caller, Refused};
 use counterstep_steps::times::DbTime;
 use futures::Stream;
@@ -100,7 +100,7 @@ impl ChangeStream {
         let room = api.events.room(&caller)?;
         Ok(Self {
             filter,
-            since: last.map(|last| earlier(DbTime(last), LATE)),
+            since: last.map(|last| DbTime(last).earlier(SEEN_WITHIN)),
             place: last.map(DbTime),
             joined: api.events.join(&caller.tenant),
             look: Instant::now() + api.settings.event_heartbeat,
@@ -262,7 +262,7 @@ impl ChangeStream {
     /// that is as far behind.
     fn catch_up(&mut self) {
         self.joined.changes = self.joined.changes.resubscribe();
-        self.since = self.place.map(|place| earlier(place, LATE));
+        self.since = self.place.map(|place| place.earlier(SEEN_WITHIN));
         self.stage = Stage::Begins;
     }
 
@@ -360,7 +360,7 @@ mod tests {
             };
             assert!(goes_on.is_some(), "hears: {hears}");
             assert!(matches!(stream.stage, Stage::Begins), "{:?}", stream.stage);
-            assert_eq!(stream.since, Some(earlier(place, LATE)));
+            assert_eq!(stream.since, Some(place.earlier(SEEN_WITHIN)));
             until_live(&mut stream).await;
         }
     }

@@ -6,7 +6,7 @@ use super::frame;
 use bytes::Bytes;
 use counterstep_contracts::{Rev, TaskId, Tenant};
 use counterstep_kernel::Engine;
-use counterstep_kernel::ports::{RevisionsOf, StoreError, TaskLine, TaskRevision};
+use counterstep_kernel::ports::{RevisionsOf, SEEN_WITHIN, StoreError, TaskLine, TaskRevision};
 use counterstep_operations::task_bodies::change_event;
 use counterstep_steps::times::DbTime;
 use parking_lot::{Mutex, MutexGuard};
@@ -17,14 +17,10 @@ use tokio::runtime::Handle;
 use tokio::sync::{broadcast, watch};
 use tokio::task::AbortHandle;
 
-/// How much later than its own time a change may become visible to others: a statement has a limit of 15 s on
-/// PostgreSQL, and a step's own statements come before the end of their transaction.
-pub(super) const LATE: Duration = Duration::from_secs(60);
-
-/// How far back each pass looks for tasks that were never seen open; every [`FULL`] it is [`LATE`].
+/// How far back each pass looks for tasks that were never seen open; every [`FULL`] it is [`SEEN_WITHIN`].
 const SHORTLY: Duration = Duration::from_secs(5);
 
-/// Time between two passes that look as far back as [`LATE`].
+/// Time between two passes that look as far back as [`SEEN_WITHIN`].
 const FULL: Duration = Duration::from_secs(15);
 
 /// A pass takes at most a twentieth of the time: after it the loop sleeps this many times as long as it took.
@@ -207,8 +203,8 @@ impl Known {
         let now = open.now;
         let open: HashMap<_, _> = open.tasks.iter().map(|it| (it.task, it.rev)).collect();
         let is_full = self.full.is_none_or(|full| full.elapsed() >= FULL);
-        let back = if is_full { LATE } else { SHORTLY };
-        let since = earlier(self.at.unwrap_or(now), back);
+        let back = if is_full { SEEN_WITHIN } else { SHORTLY };
+        let since = self.at.unwrap_or(now).earlier(back);
         let ended = ended_since(engine, &self.tenant, since).await?;
 
         let mut changed = HashSet::new();
@@ -239,7 +235,7 @@ impl Known {
         }
         self.open = open;
         self.ended.extend(ended);
-        let oldest = earlier(now, LATE * 2);
+        let oldest = now.earlier(SEEN_WITHIN * 2);
         self.ended.retain(|_, (_, at)| *at >= oldest);
         self.at = Some(now);
         if is_full {
@@ -267,11 +263,6 @@ async fn ended_since(
         after = (last.at, last.task);
         ended.extend(page.into_iter().map(|it| (it.task, (it.rev, it.at))));
     }
-}
-
-pub(super) fn earlier(at: DbTime, by: Duration) -> DbTime {
-    let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
-    DbTime(at.0.saturating_sub(by).max(0))
 }
 
 /// A page of those that ended behind this one, of one type or of all that this process knows, the

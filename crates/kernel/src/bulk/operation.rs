@@ -169,7 +169,11 @@ impl Operation {
     }
 
     pub(super) fn read(document: &Document) -> Result<Self, StoreError> {
-        read_document(KIND, &document.body)
+        let mut operation: Self = read_document(KIND, &document.body)?;
+        if let (Some(pacing), Some(pace)) = (&mut operation.pacing, operation.spec.pace) {
+            pacing.pace = pace;
+        }
+        Ok(operation)
     }
 
     /// As a write over a revision; 0: its first.

@@ -38,6 +38,8 @@ struct Watched {
 /// Where an operation stands at its pace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Pacing {
+    /// What was asked for, which the operation says.
+    #[serde(skip)]
     pub(super) pace: Pace,
     /// Tasks of the sample that are left; `None`: there is none, or a person has let it go on.
     sample_left: Option<u32>,

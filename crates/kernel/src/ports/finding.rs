@@ -347,6 +347,10 @@ pub struct TaskLine {
     pub finished_at: Option<DbTime>,
 }
 
+/// How much later than its own time a change may become visible to others: a statement has a limit of 15 s on
+/// PostgreSQL, and a step's own statements come before the end of their transaction.
+pub const SEEN_WITHIN: Duration = Duration::from_secs(60);
+
 /// The tasks whose revisions are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RevisionsOf {

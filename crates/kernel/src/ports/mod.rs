@@ -48,8 +48,8 @@ pub use documents::{
 };
 pub use errors::{CommitError, StoreError};
 pub use finding::{
-    FailureFilter, Find, InFlight, ListOrder, Lost, LostOf, Revisions, RevisionsOf, TaskHead,
-    TaskLine, TaskList, TaskPage, TaskQuery, TaskRevision, Unclaimed, first_id_at,
+    FailureFilter, Find, InFlight, ListOrder, Lost, LostOf, Revisions, RevisionsOf, SEEN_WITHIN,
+    TaskHead, TaskLine, TaskList, TaskPage, TaskQuery, TaskRevision, Unclaimed, first_id_at,
 };
 pub use journal::{ChainRow, ChainTip, JournalPage, Lane};
 pub use locks::{Acquired, LockError, LockTag, Locks};

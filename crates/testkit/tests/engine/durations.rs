@@ -8,7 +8,7 @@ use counterstep_kernel::Engine;
 use counterstep_kernel::ports::{
     Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite,
 };
-use counterstep_kernel::status::durations::{DurationsQuery, count_durations, durations};
+use counterstep_kernel::status::durations::{DurationsOf, count_durations, durations};
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_macros::distributed_task;
 use counterstep_steps::{CancelToken, StepContext, StepResult};
@@ -63,8 +63,8 @@ async fn driven(site: &Site, tenant: &str, seconds: u64) -> TaskId {
     id
 }
 
-fn of_haul(tenant: &Tenant) -> DurationsQuery<'_> {
-    DurationsQuery {
+fn of_haul(tenant: &Tenant) -> DurationsOf<'_> {
+    DurationsOf {
         tenant,
         task_type: "Haul",
         since: None,
@@ -132,7 +132,7 @@ async fn each_task_is_counted_once_with_its_steps_whichever_process_counts() {
 
     let acme = Tenant("acme".to_owned());
     let share = async |seconds: u64| {
-        let query = DurationsQuery {
+        let query = DurationsOf {
             took: Some(Duration::from_secs(seconds)),
             ..of_haul(&acme)
         };

@@ -18,7 +18,7 @@ use counterstep_contracts::ProblemCode;
 use counterstep_contracts::access::Role;
 use counterstep_contracts::bulk::{BulkStatus, BulkView};
 use counterstep_contracts::http::Page;
-use counterstep_contracts::pace::{BulkOutcome, BulkTask, Pace};
+use counterstep_contracts::pace::{BulkOutcome, BulkResults, BulkTask, Pace};
 use maud::{Markup, html};
 
 /// Tasks that its page shows beside how it stands, and those of a page of them.
@@ -120,12 +120,7 @@ pub(crate) async fn shown(visit: &PageRequest) -> Result<(Markup, bool), Failed>
                 @if let Some(pace) = &it.pace { div { dt { "Pace" } dd { (words(pace)) } } }
                 @if let Some(end) = &it.expected_end { div { dt { "Expected end" } dd { time datetime=(end) { (exact(end)) } } } }
             }
-            @if let Some(results) = it.results.as_ref().filter(|it| it.tasks > 0) {
-                p { "Of " (number(results.tasks)) " that were done first, now: "
-                    @for (status, count) in &results.by_status { (state(*status)) " " (number(*count)) " " }
-                    @if results.deleted > 0 { (number(results.deleted)) " not there" }
-                }
-            }
+            @if let Some(results) = &it.results { p { (stand_now(results)) } }
             @if visit.may(Role::Operate) {
                 p.buttons { @for change in CHANGES.iter().filter(|change| (change.fits)(it.status)) {
                     a.button href={ (own) "/" (change.word) } { (change.button) } " "
@@ -143,6 +138,17 @@ pub(crate) async fn shown(visit: &PageRequest) -> Result<(Markup, bool), Failed>
         }
     };
     Ok((html, it.status.has_ended()))
+}
+
+/// How tasks stand now on which an operation was carried out; nothing where there are none.
+pub(super) fn stand_now(of: &BulkResults) -> Markup {
+    html! {
+        @if of.tasks > 0 {
+            "Of " (number(of.tasks)) " that were done first, now: "
+            @for (status, count) in &of.by_status { (state(*status)) " " (number(*count)) " " }
+            @if of.deleted > 0 { (number(of.deleted)) " not there" }
+        }
+    }
 }
 
 fn words(pace: &Pace) -> String {

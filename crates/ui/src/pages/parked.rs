@@ -1,6 +1,7 @@
 //! What waits for a person: parked tasks by cause, the tasks themselves, and the operations on many of them.
 //! Must not hold what it shows.
 
+use super::bulk_operation::stand_now;
 use crate::failed::Answer;
 use crate::layout::{self, Chapter};
 use crate::markup::{chip, empty, number, state, table, task_of_type};
@@ -93,15 +94,10 @@ fn offered(it: &DeadLetterGroup) -> [(&'static str, &'static str); 2] {
 }
 
 fn last_time(visit: &PageRequest, last: &PastDecision) -> Markup {
-    let results = &last.results;
     html! {
         p {
-            "Last time: " a href=(visit.at(&format!("/bulk/{}", last.operation))) { (last.action) } " by " (last.actor) ", " (ago(&last.at))
-            @if results.tasks > 0 {
-                ". Of " (number(results.tasks)) " that were done first, now: "
-                @for (status, count) in &results.by_status { (state(*status)) " " (number(*count)) " " }
-                @if results.deleted > 0 { (number(results.deleted)) " not there" }
-            }
+            "Last time: " a href=(visit.at(&format!("/bulk/{}", last.operation))) { (last.action) } " by " (last.actor) ", " (ago(&last.at)) ". "
+            (stand_now(&last.results))
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::journal::{Fold, JournalWalk};
 use crate::ports::{
     Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, DocumentsPut,
-    RevisionsOf, Store, StoreError,
+    RevisionsOf, SEEN_WITHIN, Store, StoreError,
 };
 use crate::record::DbTime;
 use crate::times::rfc3339;
@@ -23,16 +23,14 @@ use std::time::Duration;
 
 const KIND: DocumentKind = DocumentKind::Durations;
 
-const HOUR: Duration = Duration::from_secs(3_600);
+/// An hour in microseconds.
+const HOUR: i64 = 3_600_000_000;
 
 /// How long hours are kept.
 pub const KEPT: Duration = Duration::from_secs(30 * 86_400);
 
 /// How far back the first count of an installation begins.
 const BEGIN: Duration = Duration::from_secs(86_400);
-
-/// How long a change that ends a task may take to be seen by others: longer than a statement and a commit may last.
-const LATE: Duration = Duration::from_secs(60);
 
 /// Tasks of a page.
 const PAGE: u32 = 1_000;
@@ -103,15 +101,15 @@ impl Hour {
         for attempt in fold.attempts() {
             let has_ended = matches!(attempt.outcome, Some(Outcome::Succeeded | Outcome::Failed));
             // One change has both: it ran before anything was written of it.
-            let took = attempt.ended_at.map_or(0, |it| it.0 - attempt.started_at.0);
+            let took = attempt.ended_at.map(|it| it.after(attempt.started_at));
+            let took = took.unwrap_or_default();
             let step = record.steps.iter().find(|it| it.no == attempt.step);
-            let Some(step) = step.filter(|_| has_ended && took > 0) else {
+            let Some(step) = step.filter(|_| has_ended && !took.is_zero()) else {
                 continue;
             };
             if attempt.direction != Direction::Forward {
                 continue;
             }
-            let took = Duration::from_micros(u64::try_from(took).unwrap_or_default());
             let mut histogram = Histogram::default();
             histogram.add(took);
             let one = Attempts {
@@ -141,15 +139,11 @@ impl Hour {
 
 /// The number of an hour since 1970.
 fn hour_of(at: DbTime) -> i64 {
-    at.0.div_euclid(micros(HOUR))
+    at.0.div_euclid(HOUR)
 }
 
 fn begin_of(hour: i64) -> DbTime {
-    DbTime(hour.saturating_mul(micros(HOUR)))
-}
-
-fn micros(of: Duration) -> i64 {
-    i64::try_from(of.as_micros()).unwrap_or(i64::MAX)
+    DbTime(hour.saturating_mul(HOUR))
 }
 
 /// The name of an hour's document. No type has a space in its name.
@@ -191,7 +185,7 @@ async fn count_page(
     shutdown: &CancelToken,
 ) -> Result<u64, StoreError> {
     let (rev, found, now) = position(store, task_type).await?;
-    let until = DbTime(now.0.saturating_sub(micros(LATE)));
+    let until = now.earlier(SEEN_WITHIN);
     let anew = Position {
         at: until,
         task: TaskId(uuid::Uuid::nil()),
@@ -229,8 +223,7 @@ async fn count_page(
         let hour = hours.entry((line.tenant.clone(), name)).or_default();
         *hour.ended.entry(line.status).or_default() += 1;
         if line.status == TaskStatus::Completed {
-            let took = u64::try_from(at.0 - line.created_at.0).unwrap_or_default();
-            hour.tasks.add(Duration::from_micros(took));
+            hour.tasks.add(at.after(line.created_at));
         }
         let of_tenant = looked_at.entry(line.tenant).or_default();
         if *of_tenant < STEPS_OF_PAGE && *steps_left > 0 && !shutdown.is_cancelled() {
@@ -266,7 +259,7 @@ async fn position(
     let now = found.now;
     let Some(document) = found.rows.into_iter().next() else {
         let begin = Position {
-            at: DbTime(now.0.saturating_sub(micros(BEGIN))),
+            at: now.earlier(BEGIN),
             task: TaskId(uuid::Uuid::nil()),
         };
         return Ok((Rev(0), Some(begin), now));
@@ -392,9 +385,9 @@ async fn forget(store: &Store) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Which durations people ask for.
+/// The durations that people ask for.
 #[derive(Debug, Clone)]
-pub struct DurationsQuery<'a> {
+pub struct DurationsOf<'a> {
     /// Of tasks of this tenant.
     pub tenant: &'a Tenant,
     /// Declared name of the type.
@@ -413,7 +406,7 @@ pub struct DurationsQuery<'a> {
 /// [`StoreError`].
 pub async fn durations(
     store: &Store,
-    query: &DurationsQuery<'_>,
+    query: &DurationsOf<'_>,
 ) -> Result<TypeDurations, StoreError> {
     let (hours, counted_until) = hours(store, query).await?;
     let mut whole = Hour::default();
@@ -442,12 +435,12 @@ pub async fn durations(
 /// Hours that have tasks, by their numbers, and when the last task ended that is counted.
 async fn hours(
     store: &Store,
-    query: &DurationsQuery<'_>,
+    query: &DurationsOf<'_>,
 ) -> Result<(Vec<(i64, Hour)>, Option<DbTime>), StoreError> {
     let (rev, position, now) = position(store, query.task_type).await?;
     let last = hour_of(query.until.unwrap_or(now).min(now));
-    let kept = DbTime(now.0.saturating_sub(micros(KEPT)));
-    let day_ago = DbTime(now.0.saturating_sub(micros(BEGIN)));
+    let kept = now.earlier(KEPT);
+    let day_ago = now.earlier(BEGIN);
     let first = hour_of(query.since.unwrap_or(day_ago).max(kept));
     let names = (first..=last).map(|hour| name_of(query.task_type, hour));
     let names: Vec<String> = names.collect();
