@@ -592,5 +592,11 @@ pub fn restart_machine(place: &Place) {
 
 fn connect(place: &Place) -> SqliteConnection {
     let path = place.database();
-    SqliteConnection::establish(path.to_str().expect("UTF-8")).expect("the database opens")
+    let path = path.to_str().expect("UTF-8");
+    let mut connection = SqliteConnection::establish(path).expect("the database opens");
+    // Its processes write as well.
+    connection
+        .batch_execute("PRAGMA busy_timeout = 10000")
+        .expect("a pragma");
+    connection
 }

@@ -29,6 +29,7 @@ use crate::webhooks::add_webhook;
 use crate::webhooks::alerts::add_alert;
 use counterstep_contracts::{Epoch, TaskId};
 use futures::{StreamExt, stream};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -333,7 +334,8 @@ impl Engine {
             return Ok(());
         };
         let mut patience = Patience::new(self, Duration::ZERO);
-        let at = match self.until_answered(new, &mut patience).await {
+        let tried = self.until_answered(|| Cow::Borrowed(new), &mut patience);
+        let at = match tried.await {
             (Ok(now), _) => now,
             (Err(error), lost) => {
                 // A receive has no task.
@@ -364,16 +366,31 @@ impl Engine {
         Ok(())
     }
 
-    /// Commits them until the store answers. `true`: an answer was lost on the way.
-    async fn until_answered(
+    /// Commits the beginning of a receive: what `begin` makes, which is called for each try.
+    ///
+    /// # Errors
+    /// [`CommitError`]; with [`StoreError::Unknown`] each of them may be written all the same.
+    pub(crate) async fn commit_receive(
         &self,
-        new: &[Arc<Transition>],
+        mut begin: impl FnMut() -> Transition + Send,
+    ) -> Result<(), CommitError> {
+        let mut patience = Patience::new(self, Duration::ZERO);
+        let begin = || Cow::Owned(vec![Arc::new(begin())]);
+        let (written, _) = self.until_answered(begin, &mut patience).await;
+        written.map(drop)
+    }
+
+    /// Commits what `next` gives for each try until the store answers. `true`: an answer was lost on the way.
+    async fn until_answered<'a>(
+        &self,
+        mut next: impl FnMut() -> Cow<'a, [Arc<Transition>]> + Send,
         patience: &mut Patience<'_>,
     ) -> (Result<DbTime, CommitError>, bool) {
         let store = &self.ports.store;
         let mut lost = false;
         loop {
-            let error = match store.commit_all(new).await {
+            let new = next();
+            let error = match store.commit_all(&new).await {
                 Ok(committed) => return (Ok(committed.now), lost),
                 Err(CommitError::Store(error @ StoreError::Unknown(_))) => error,
                 Err(CommitError::Store(error @ StoreError::Unavailable(_))) if lost => error,

@@ -5,21 +5,21 @@
 mod abandon;
 mod accept;
 mod again;
+mod begin;
 mod submit;
 
 use accept::{Admitted, Arrival};
 pub(super) use submit::{Decided, NewSubmission};
 
 use super::run_again::Plan;
-use super::submission::{Submission, SubmitError, both, from_commit, from_objects, invalid};
+use super::submission::{Submission, SubmitError, both, from_objects, invalid};
 use super::texts::Fields;
 use super::{idempotency, request_uploads};
 use crate::builtin::FileSource;
-use crate::change::transition::{IdempotencyWrite, ReceiveWrite};
 use crate::digest::measured;
 use crate::engine::Engine;
 use crate::keys;
-use crate::ports::{ByteStream, CommitError, DocumentWrite, TypeRow};
+use crate::ports::{ByteStream, DocumentWrite, TypeRow};
 use crate::task::{RequestError, TaskType};
 use counterstep_contracts::{Attempt, Epoch, FileName, TaskId, UploadedFile};
 use futures::future::BoxFuture;
@@ -379,46 +379,6 @@ impl UploadSession {
         let count = self.received.entry(at).or_default();
         *count += 1;
         Ok(Some(*count - 1))
-    }
-
-    /// `false`: the key turned out to be used.
-    async fn begin_receive(&mut self) -> Result<bool, SubmitError> {
-        let sweep_after = self.engine.settings.upload_timeout * 2;
-        let tenant = self.submission.tenant.clone();
-        let begin = self
-            .submission
-            .key
-            .clone()
-            .map(|key| IdempotencyWrite::Begin {
-                tenant: tenant.clone(),
-                key,
-                owner: self.engine.id.to_string(),
-                expires_in: sweep_after,
-            });
-        let receive = ReceiveWrite::Begun {
-            tenant,
-            sweep_after,
-        };
-        loop {
-            // Before the answer, which may be lost.
-            self.begun = true;
-            match idempotency::write(&self.engine, self.id, Some(receive.clone()), begin.clone())
-                .await
-            {
-                Ok(()) => break,
-                Err(CommitError::KeyTaken) => self.begun = false,
-                Err(error) => return Err(from_commit(error)),
-            }
-            // Free by now: its process is gone, or it was refused.
-            let Some(first) =
-                idempotency::read_and_remember(&self.engine, &self.submission).await?
-            else {
-                continue;
-            };
-            self.replay = Some(first);
-            return Ok(false);
-        }
-        Ok(true)
     }
 
     pub(super) const fn engine(&self) -> &Engine {

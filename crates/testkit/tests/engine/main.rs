@@ -34,6 +34,7 @@ mod heavy;
 mod hints;
 mod invariants;
 mod kept;
+mod late_receives;
 mod limits;
 mod locks;
 mod logs;

@@ -67,7 +67,7 @@ impl Installation {
     }
 }
 
-async fn store_file(session: &mut UploadSession) -> Result<(), SubmitError> {
+pub(crate) async fn store_file(session: &mut UploadSession) -> Result<(), SubmitError> {
     let body = futures::stream::iter([Ok("one".into())]).boxed();
     let name = FileName::parse("note.txt").expect("a name");
     session.file("files", name, "text/plain", body).await

@@ -1,0 +1,85 @@
+//! The receive of a request: a row from before its first byte, which its submission takes. Must not store a file.
+
+use super::UploadSession;
+use crate::change::transition::{IdempotencyWrite, ReceiveWrite, Transition};
+use crate::client::idempotency;
+use crate::client::submission::{SubmitError, from_commit};
+use crate::ports::CommitError;
+use counterstep_contracts::TaskId;
+
+impl UploadSession {
+    /// `false`: the key turned out to be used.
+    pub(super) async fn begin_receive(&mut self) -> Result<bool, SubmitError> {
+        let engine = self.engine.clone();
+        let mut lost = Vec::new();
+        loop {
+            // Before the answer, which may be lost.
+            self.begun = true;
+            let mut is_sent = false;
+            // A row whose answer was lost may be written as late as after the sweep of a row that was written
+            // later: were it of the same id, the submission would take it for its own, with files that are gone.
+            // So each try is a receive of its own, and a row that is not used is left to its time.
+            let begin = || {
+                if std::mem::replace(&mut is_sent, true) {
+                    lost.push(std::mem::replace(&mut self.id, engine.new_task_id()));
+                }
+                self.receive()
+            };
+            let written = engine.commit_receive(begin).await;
+            self.leave(&lost);
+            match written {
+                Ok(()) => break,
+                Err(CommitError::KeyTaken) => self.begun = false,
+                Err(error) => return Err(from_commit(error)),
+            }
+            // Free by now: its process is gone, it was refused, or it was a try of this request.
+            let Some(first) =
+                idempotency::read_and_remember(&self.engine, &self.submission).await?
+            else {
+                continue;
+            };
+            self.replay = Some(first);
+            return Ok(false);
+        }
+        if !lost.is_empty() && self.probe.is_some() {
+            // A probe is one by its id.
+            self.is_no_probe().await;
+            self.ask_type().await?;
+        }
+        Ok(true)
+    }
+
+    /// A receive of this id, and its claim on the key.
+    fn receive(&self) -> Transition {
+        let sweep_after = self.engine.settings.upload_timeout * 2;
+        let tenant = self.submission.tenant.clone();
+        let begin = |key| IdempotencyWrite::Begin {
+            tenant: tenant.clone(),
+            key,
+            owner: self.engine.id.to_string(),
+            expires_in: sweep_after,
+        };
+        Transition {
+            idempotency: self.submission.key.clone().map(begin),
+            receive: Some(ReceiveWrite::Begun {
+                tenant,
+                sweep_after,
+            }),
+            ..Transition::new(self.engine.new_change_id(), self.id)
+        }
+    }
+
+    /// Receives that may be written and are not used: the key that they may have claimed is free.
+    fn leave(&self, lost: &[TaskId]) {
+        let Some(key) = &self.submission.key else {
+            return;
+        };
+        for task in lost {
+            let release = IdempotencyWrite::Abandon {
+                tenant: self.submission.tenant.clone(),
+                key: key.clone(),
+            };
+            self.engine.abandoned.add(*task, release);
+        }
+    }
+}
