@@ -5,6 +5,7 @@ use crate::disable::SwitchView;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// A task type as it is listed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -19,4 +20,8 @@ pub struct TaskTypeView {
     pub definition_hash: String,
     /// Whether it takes submissions.
     pub switch: SwitchView,
+    /// JSON schemas of the bodies of the signals that its steps wait for, by the name of the step; without those of types that have
+    /// none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub signals: BTreeMap<String, Value>,
 }

@@ -60,6 +60,7 @@ impl Operation for ListTaskTypes {
                 by: None,
                 ..switch("")
             },
+            signals: BTreeMap::new(),
         };
         ((), Page::whole(vec![view]))
     }

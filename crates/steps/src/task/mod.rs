@@ -6,6 +6,7 @@ mod facts;
 mod inputs;
 mod registry;
 mod request;
+mod signal_schema;
 mod tables;
 mod taken;
 mod types;
