@@ -1,9 +1,11 @@
 //! What pages are made of: signs, states, ids, times, tables. Must not call the interface.
 
 use crate::query::Address;
+use crate::shell::Shell;
+use counterstep_contracts::access::Role;
 use counterstep_contracts::search::Term;
 use counterstep_contracts::{Labels, Outcome, StepStatus, TaskId, TaskStatus};
-use maud::{Markup, html};
+use maud::{Markup, Render, html};
 use serde_json::Value;
 
 /// Signs, 16 pixels wide, once in each page.
@@ -177,9 +179,47 @@ pub(crate) fn labels(base: &str, of: &Labels) -> Markup {
     }
 }
 
+/// Lines and characters up to which a part of a page is open when the page comes.
+const SHORT: (usize, usize) = (12, 600);
+
+/// Whether a part of a page with so many lines and characters is open when the page comes.
+pub(crate) const fn is_short(lines: usize, characters: usize) -> bool {
+    lines <= SHORT.0 && characters <= SHORT.1
+}
+
+/// JSON as a text that is read and copied.
+pub(crate) fn json_text(value: &Value) -> String {
+    format!("{value:#}")
+}
+
 /// JSON as it is read.
 pub(crate) fn json(value: &Value) -> Markup {
-    html! { pre.json tabindex="0" { (format!("{value:#}")) } }
+    html! { pre.json tabindex="0" { (json_text(value)) } }
+}
+
+/// JSON of a task, with a button that copies it and a link to the JSON itself; what is null has neither: it was erased, or there is
+/// nothing in it. `what`: its name, as `the request`.
+pub(crate) fn json_with(what: &str, value: &Value, raw: &str) -> Markup {
+    if value.is_null() {
+        return json(value);
+    }
+    // The button stands right behind the text: without a clipboard the script selects what stands before it.
+    html! {
+        div.json-of {
+            (json(value))
+            button.copy type="button" data-copy=(json_text(value)) hidden aria-label={ "Copy " (what) } { (glyph("copy")) }
+            a href=(raw) aria-label={ "Raw JSON of " (what) } { "Raw" }
+        }
+    }
+}
+
+/// The same in a section, which is open where it is short.
+pub(crate) fn json_section(title: &Markup, what: &str, value: &Value, raw: &str) -> Markup {
+    let text = json_text(value);
+    let is_open = !value.is_null() && is_short(text.lines().count(), text.len());
+    html! {
+        details open[is_open] { summary { (title) } (json_with(what, value, raw)) }
+    }
 }
 
 /// A text that can be copied; the button is the script's.
@@ -194,7 +234,7 @@ pub(crate) fn table(label: &str, head: &[&str], rows: &[Markup]) -> Markup {
 
 /// The same, or a text where it has no row. On a phone each row is a block, and stands without its heads: cells have their own as
 /// `data-head`.
-pub(crate) fn stacked(label: &str, head: &[&str], rows: &[Markup], none: &str) -> Markup {
+pub(crate) fn stacked(label: &str, head: &[&str], rows: &[Markup], none: impl Render) -> Markup {
     match rows {
         [] => empty(none),
         rows => table_of(Some("stack"), label, head, rows),
@@ -213,7 +253,7 @@ fn table_of(class: Option<&str>, label: &str, head: &[&str], rows: &[Markup]) ->
 }
 
 /// The same, or a text where it has no row.
-pub(crate) fn list(label: &str, head: &[&str], rows: &[Markup], none: &str) -> Markup {
+pub(crate) fn list(label: &str, head: &[&str], rows: &[Markup], none: impl Render) -> Markup {
     match rows {
         [] => empty(none),
         rows => table(label, head, rows),
@@ -221,8 +261,24 @@ pub(crate) fn list(label: &str, head: &[&str], rows: &[Markup], none: &str) -> M
 }
 
 /// What stands where a list is empty.
-pub(crate) fn empty(text: &str) -> Markup {
-    html! { p.empty { (text) } }
+pub(crate) fn empty(text: impl Render) -> Markup {
+    html! { div.empty { (text) } }
+}
+
+/// What stands where a list is empty because nothing has made its first row yet: what would be here, how it comes about, and the one
+/// link or command that makes the first.
+pub(crate) fn teach(what: &str, first: &Markup) -> Markup {
+    html! { p { (what) } p { (first) } }
+}
+
+/// A link of such a text, for those who may follow it.
+pub(crate) fn way(shell: &Shell, needed: Role, path: &str, text: &str) -> Markup {
+    html! { @if shell.may(needed) { a.button href={ (shell.base) (path) } { (text) } " " } }
+}
+
+/// A command of such a text.
+pub(crate) fn command(words: &str) -> Markup {
+    copied(&format!("counterstep {words}"))
 }
 
 pub(crate) fn number(count: u64) -> String {

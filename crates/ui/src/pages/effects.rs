@@ -2,11 +2,12 @@
 
 use crate::failed::Answer;
 use crate::layout::{self, Chapter};
-use crate::markup::{chip, number, stacked, state, task_link, task_of_type};
+use crate::markup::{chip, command, number, stacked, state, task_link, task_of_type, teach, way};
 use crate::page_request::PageRequest;
 use crate::query::{Address, Fields};
 use crate::time_text::ago;
 use actix_web::HttpRequest;
+use counterstep_contracts::access::Role;
 use counterstep_contracts::bulk::Amount;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::open_effects::{
@@ -70,14 +71,19 @@ fn counted(visit: &PageRequest, found: &OpenEffectSums) -> Markup {
     let rows: Vec<_> = found.sums.iter().map(row).collect();
     let none = match found.complete && found.unknown == 0 {
         true => {
-            "Nothing is open: tasks that did not complete have taken back what they did, or a person has seen to it."
+            "Nothing is open: tasks that did not complete have taken back what they did, or a person has settled it. An effect is open \
+             where a task rests while the outcome or the undo of a step is unknown, failed, waived or still to be decided."
         }
         false => "Nothing is open among the tasks that were looked at.",
+    };
+    let first = html! {
+        (way(&visit.shell, Role::Read, "/parked", "Parked tasks, whose effects are open"))
+        (command("effects list"))
     };
     html! {
         section aria-labelledby="counted" {
             h2 #counted { "By step" }
-            (stacked("Open effects by step", &["Step", "Service", "Effects", "Amount", "Oldest", "One of them"], &rows, none))
+            (stacked("Open effects by step", &["Step", "Service", "Effects", "Amount", "Oldest", "One of them"], &rows, teach(none, &first)))
             @if found.unknown > 0 { p.quiet { "What " (number(found.unknown)) " tasks have done is not counted: this server does not know their type, or cannot read their rows." } }
             @if !found.complete { p.quiet { "Older tasks were not looked at." } }
         }

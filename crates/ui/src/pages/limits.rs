@@ -5,11 +5,12 @@ use super::declared::{Group, Look, button};
 use super::part;
 use crate::failed::{Answer, Failed};
 use crate::layout::{self, Chapter};
-use crate::markup::list;
+use crate::markup::{command, list, teach, way};
 use crate::page_request::PageRequest;
 use crate::time_text::ago;
 use actix_web::HttpRequest;
 use counterstep_contracts::ProblemCode;
+use counterstep_contracts::access::Role;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::limit::{LimitView, Rate};
 use counterstep_contracts::operation::About;
@@ -21,9 +22,21 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
     let rows: Vec<_> = found.items.iter().map(|it| row(&visit, it)).collect();
     let body = html! {
         div.head { h1 { "Limits" } }
-        (list("Limits", &["Limit", "Declared", "Set", "In use", ""], &rows, "No step of this server's types has a limit."))
+        (list("Limits", &["Limit", "Declared", "Set", "In use", ""], &rows, none(&visit)))
     };
     Ok(layout::page(&visit.shell, Chapter::Limits, "Limits", body))
+}
+
+fn none(visit: &PageRequest) -> Markup {
+    let first = html! {
+        (way(&visit.shell, Role::Read, "/types", "Task types and their steps"))
+        (command("limits list"))
+    };
+    teach(
+        "A limit bounds how many attempts run at once or start in a time, over all processes. There is none: a step declares one, as \
+         limit = Limit::named(\"carrier\").at_once(20), and here another number is set for it.",
+        &first,
+    )
 }
 
 fn shown(at_once: Option<u32>, rate: Option<Rate>) -> String {

@@ -6,7 +6,7 @@ use super::{parked, part, workers};
 use crate::charts::curve;
 use crate::failed::{Answer, Failed};
 use crate::layout::{self, Chapter};
-use crate::markup::{chip, number, state};
+use crate::markup::{chip, empty, number, state};
 use crate::page_request::PageRequest;
 use crate::query::Address;
 use crate::time_text::{age, seconds};
@@ -243,7 +243,7 @@ fn waiting_for_people(visit: &PageRequest, found: &DeadLetterGroups) -> Markup {
     html! {
         section aria-labelledby="people" {
             h2 #people { "Waits for a person" @if all > 0 { " " span.quiet { (number(found.counted)) @if !found.complete { " or more" } } } }
-            @if found.groups.is_empty() { p.empty { "Nothing waits for a person." } }
+            @if found.groups.is_empty() { (empty("Nothing waits for a person.")) }
             ul.groups { @for it in found.groups.iter().take(GROUPS) { li { (parked::group(visit, it)) } } }
             @if found.groups.len() > GROUPS { p { a href=(visit.at("/parked")) { "All causes" } } }
         }
@@ -255,13 +255,7 @@ fn newest(visit: &PageRequest, found: &FoundTasks) -> Markup {
         return html! {
             section aria-labelledby="newest" {
                 h2 #newest { "Nothing was submitted yet" }
-                @if visit.may(Role::Submit) {
-                    p {
-                        "Choose a type to "
-                        a href=(visit.at("/submit")) { "submit a first task" }
-                        "; its page has the same as a command and as a line of curl."
-                    }
-                }
+                (empty(super::tasks::none(visit)))
             }
         };
     }

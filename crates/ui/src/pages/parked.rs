@@ -4,7 +4,7 @@
 use super::bulk_operation::stand_now;
 use crate::failed::Answer;
 use crate::layout::{self, Chapter};
-use crate::markup::{chip, empty, number, state, table, task_of_type};
+use crate::markup::{self, chip, command, empty, number, state, table, task_of_type, teach, way};
 use crate::page_request::PageRequest;
 use crate::query::{Address, Fields};
 use crate::time_text::ago;
@@ -44,13 +44,25 @@ fn by_cause(visit: &PageRequest, found: &DeadLetterGroups) -> Markup {
     html! {
         section aria-labelledby="causes" {
             h2 #causes { "By cause" }
-            @if found.groups.is_empty() { (empty("Nothing waits for a person.")) }
+            @if found.groups.is_empty() { (empty(none(visit))) }
             ul.groups { @for it in found.groups.iter().take(GROUPS) { li { (group(visit, it)) } } }
             @let more = found.groups.len().saturating_sub(GROUPS);
             @if more > 0 || found.others > 0 { p.quiet { "And smaller groups." } }
             @if !found.complete { p.quiet { "The last " (number(found.counted)) " tasks were looked at; there are more." } }
         }
     }
+}
+
+fn none(visit: &PageRequest) -> Markup {
+    let first = html! {
+        (way(&visit.shell, Role::Read, "/types", "Types and when their steps give up"))
+        (command("dead-letters groups"))
+    };
+    teach(
+        "Nothing waits for a person. A task is parked where the undo of a step gives up, or a step that is declared with \
+         on_exhausted = \"dead_letter\". A person retries, undoes or settles it here.",
+        &first,
+    )
 }
 
 /// A group, with the tasks that are an example of it.
@@ -147,11 +159,22 @@ pub(super) fn bulk_state(of: BulkStatus) -> Markup {
     }
 }
 
+fn no_operation(visit: &PageRequest) -> Markup {
+    let first = html! {
+        (way(&visit.shell, Role::Operate, "/tasks", "Search for tasks"))
+        (command("dead-letters redrive --note WHY"))
+    };
+    teach(
+        "An operation retries, settles, cancels or runs again all tasks of a cause, or all that a search finds. There is none: it is begun \
+         from a cause above, or from a list of tasks.",
+        &first,
+    )
+}
+
 fn operations(visit: &PageRequest, found: Option<&Page<BulkView>>) -> Markup {
-    let all = found.map_or(&[][..], |page| &page.items);
-    if all.is_empty() {
+    let Some(found) = found else {
         return html! {};
-    }
+    };
     let row = |it: &BulkView| {
         html! {
             tr {
@@ -163,11 +186,11 @@ fn operations(visit: &PageRequest, found: Option<&Page<BulkView>>) -> Markup {
             }
         }
     };
-    let rows: Vec<_> = all.iter().take(20).map(row).collect();
+    let rows: Vec<_> = found.items.iter().take(20).map(row).collect();
     html! {
         section aria-labelledby="operations" {
             h2 #operations { "Operations on many tasks" }
-            (table("Operations", &["Operation", "State", "Tasks", "By", "Started"], &rows))
+            (markup::list("Operations", &["Operation", "State", "Tasks", "By", "Started"], &rows, no_operation(visit)))
         }
     }
 }

@@ -4,11 +4,12 @@ use super::declared::{Group, Look, button};
 use super::part;
 use crate::failed::{Answer, Failed};
 use crate::layout::{self, Chapter};
-use crate::markup::{chip, number, stacked, state};
+use crate::markup::{chip, command, number, stacked, state, teach, way};
 use crate::page_request::PageRequest;
 use crate::time_text::{age, ago, seconds};
 use actix_web::HttpRequest;
 use counterstep_contracts::ProblemCode;
+use counterstep_contracts::access::Role;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::About;
 use counterstep_contracts::queue::QueueView;
@@ -20,9 +21,21 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
     let rows: Vec<_> = found.items.iter().map(|it| row(&visit, it)).collect();
     let body = html! {
         div.head { h1 { "Queues" } }
-        (stacked("Queues", &["Queue", "State", "Tasks", "Depth", "Oldest", "In, out a minute", "Empty in", ""], &rows, "No type of this server has a queue."))
+        (stacked("Queues", &["Queue", "State", "Tasks", "Depth", "Oldest", "In, out a minute", "Empty in", ""], &rows, none(&visit)))
     };
     Ok(layout::page(&visit.shell, Chapter::Queues, "Queues", body))
+}
+
+fn none(visit: &PageRequest) -> Markup {
+    let first = html! {
+        (way(&visit.shell, Role::Read, "/types", "Task types and their queues"))
+        (command("queues list"))
+    };
+    teach(
+        "A queue holds the tasks that wait for a worker. There is none: each task type of the program names its queue, as in \
+         #[distributed_task(queue = \"orders\")].",
+        &first,
+    )
 }
 
 fn row(visit: &PageRequest, it: &QueueView) -> Markup {

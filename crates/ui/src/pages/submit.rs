@@ -2,7 +2,7 @@
 //! interface as it came. Must not check a request.
 
 use super::confirm::{self, Form, Proposal};
-use super::{part, parts};
+use super::{part, parts, types};
 use crate::equivalents::Equivalents;
 use crate::failed::{Answer, Failed};
 use crate::forms;
@@ -28,7 +28,7 @@ pub(crate) async fn types(request: HttpRequest) -> Answer {
     let found = visit.get::<Page<Value>>("/api/task-types").await?;
     let body = html! {
         div.head { h1 { "Submit a task" } }
-        @if found.items.is_empty() { (empty("This server knows no type.")) }
+        @if found.items.is_empty() { (empty(types::none())) }
         ul.choices {
             @for name in found.items.iter().filter_map(|it| it["name"].as_str()) {
                 li { a href=(visit.at(&format!("/submit/{}", kebab_case(name)))) { (name) } }
@@ -44,15 +44,17 @@ pub(crate) async fn types(request: HttpRequest) -> Answer {
 }
 
 /// What a type takes, as the document of the interface has it.
-struct Taken {
+pub(super) struct Taken {
     /// An example of its request.
-    example: Value,
+    pub(super) example: Value,
+    /// The schema of its request, where it takes JSON.
+    pub(super) schema: Value,
     /// The schema of its form, where it takes files.
-    form: Option<Value>,
-    document: Value,
+    pub(super) form: Option<Value>,
+    pub(super) document: Value,
 }
 
-async fn taken(visit: &PageRequest, route: &str) -> Result<Taken, Failed> {
+pub(super) async fn taken(visit: &PageRequest, route: &str) -> Result<Taken, Failed> {
     let document = visit.get::<Value>("/api/openapi.json").await?;
     let operation = &document["paths"][format!("/api/tasks/{route}")]["post"];
     if operation.is_null() {
@@ -69,6 +71,7 @@ async fn taken(visit: &PageRequest, route: &str) -> Result<Taken, Failed> {
     };
     Ok(Taken {
         example,
+        schema: content["application/json"]["schema"].clone(),
         form,
         document,
     })

@@ -3,7 +3,7 @@
 use super::search::{self, Filter};
 use crate::failed::{Answer, Failed};
 use crate::layout::{self, Chapter};
-use crate::markup::{empty, labels, state, task_of_type};
+use crate::markup::{command, empty, labels, state, task_of_type, teach, way};
 use crate::page_request::PageRequest;
 use crate::query::{Address, Fields};
 use crate::time_text::{ago, duration, micros};
@@ -169,7 +169,9 @@ pub(crate) fn list(visit: &PageRequest, filter: &Filter, found: &Found) -> Marku
     html! {
         section #list data-live=(filter.live(visit)) {
             @if found.items.is_empty() {
-                (empty(if found.next_cursor.is_some() { "None of the tasks read so far matches: older ones may." } else { "No task fits." }))
+                @if found.next_cursor.is_some() { (empty("None of the tasks read so far matches: older ones may.")) }
+                @else if is_first && filter.q.is_empty() { (empty(none(visit))) }
+                @else { (empty("No task fits.")) }
             } @else {
                 (table(visit, &found.items, &filter.columns))
             }
@@ -181,6 +183,19 @@ pub(crate) fn list(visit: &PageRequest, filter: &Filter, found: &Found) -> Marku
             }
         }
     }
+}
+
+/// Where no task has been submitted.
+pub(super) fn none(visit: &PageRequest) -> Markup {
+    let first = html! {
+        (way(&visit.shell, Role::Submit, "/submit", "Submit a first task"))
+        (command("tasks submit TYPE --request FILE"))
+    };
+    teach(
+        "A task is one run of a task type: its steps go forward one after another, and are undone where one of them gives up. No task \
+         has been submitted: programs submit them over HTTP, schedules at their times, and people on this page.",
+        &first,
+    )
 }
 
 /// Tasks as rows, with these columns; none: with those that are shown anyway.

@@ -2,10 +2,11 @@
 //! the address. Must not hold what it shows.
 
 use crate::hours::{Hours, Measured, draw};
-use crate::markup::{number, stacked, state, task_link};
+use crate::markup::{command, number, stacked, state, task_link, teach, way};
 use crate::page_request::PageRequest;
 use crate::query::{Address, Fields};
 use crate::time_text::{ago, duration, exact, hour, micros, now, rfc3339};
+use counterstep_contracts::access::Role;
 use counterstep_contracts::bulk::{DeadLetterGroup, DeadLetterGroups};
 use counterstep_contracts::declaration::kebab_case;
 use counterstep_contracts::durations::{HourDurations, Percentiles, StepDurations, TypeDurations};
@@ -206,9 +207,22 @@ fn table_of_steps(visit: &PageRequest, asked: &Asked, name: &str, found: &TypeDu
     let rows: Vec<_> = whole.chain(found.steps.iter().map(of_step)).collect();
     let heads = ["Of", "Measured", "p50", "p95", "p99", "Longest"];
     html! {
-        (stacked("Durations by step", &heads, &rows, "Nothing was measured in this time."))
+        (stacked("Durations by step", &heads, &rows, none(visit, name)))
         @if !found.steps.is_empty() { p.quiet { "Choose a step to see its hours. Of many tasks, the steps of some are measured." } }
     }
+}
+
+fn none(visit: &PageRequest, name: &str) -> Markup {
+    let route = kebab_case(name);
+    let first = html! {
+        (way(&visit.shell, Role::Submit, &format!("/submit/{route}"), "Submit a task of it"))
+        (command(&format!("types durations {route}")))
+    };
+    teach(
+        "Nothing was measured in this time. The reconciler counts how long tasks took, and attempts at their steps, by the hour in which \
+         they ended.",
+        &first,
+    )
 }
 
 fn table_of_hours(asked: &Asked, found: &TypeDurations) -> Markup {

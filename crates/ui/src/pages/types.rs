@@ -6,7 +6,7 @@ use super::part;
 use super::type_durations;
 use crate::failed::{Answer, Failed};
 use crate::layout::{self, Chapter};
-use crate::markup::{self, chip, table};
+use crate::markup::{self, chip, command, table, teach};
 use crate::page_request::PageRequest;
 use crate::time_text::ago;
 use actix_web::HttpRequest;
@@ -28,7 +28,7 @@ pub(crate) async fn list(request: HttpRequest) -> Answer {
     let rows: Vec<_> = found.items.iter().map(|it| row(&visit, it)).collect();
     let body = html! {
         div.head { h1 { "Task types" } }
-        (markup::list("Task types", &["Type", "State", "Queue", "Steps", ""], &rows, "This server knows no type."))
+        (markup::list("Task types", &["Type", "State", "Queue", "Steps", ""], &rows, none()))
     };
     Ok(layout::page(
         &visit.shell,
@@ -36,6 +36,15 @@ pub(crate) async fn list(request: HttpRequest) -> Answer {
         "Task types",
         body,
     ))
+}
+
+/// Where the program has no task type.
+pub(super) fn none() -> Markup {
+    teach(
+        "A task type declares the steps of its tasks, and how each is undone. This server knows none: a type is Rust code with \
+         #[distributed_task], and the program adds it to its registry with Registry::with.",
+        &command("new shop"),
+    )
 }
 
 fn switch(it: &Value) -> Markup {

@@ -5,7 +5,7 @@ use super::declared::{Group, Look, button};
 use super::part;
 use crate::failed::{Answer, Failed};
 use crate::layout::{self, Chapter};
-use crate::markup::{chip, empty, number, plain, stacked, task_link};
+use crate::markup::{chip, command, empty, number, plain, stacked, task_link, teach};
 use crate::page_request::PageRequest;
 use crate::query::{Fields, segment};
 use crate::time_text::ago;
@@ -25,7 +25,7 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
     let last = last.min_by_key(|it| it.seconds_ago);
     let body = html! {
         div.head { h1 { "Workers" } }
-        (stacked("Processes", &["Process", "State", "Runs", "Queues", "Program", "Seen"], &rows, "No process has said that it is there."))
+        (stacked("Processes", &["Process", "State", "Runs", "Queues", "Program", "Seen"], &rows, none()))
         (pass(last))
     };
     Ok(layout::page(
@@ -34,6 +34,14 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
         "Workers",
         body,
     ))
+}
+
+fn none() -> Markup {
+    teach(
+        "A worker, a reconciler and a process with all roles each have a row here while they run, and for a time after. None has \
+         registered: tasks wait until a worker is started.",
+        &command("worker"),
+    )
 }
 
 pub(super) fn state(of: WorkerState) -> Markup {

@@ -8,6 +8,7 @@ pub(crate) mod decisions;
 mod head;
 mod in_doubt_section;
 mod log;
+pub(crate) mod raw;
 mod steps;
 mod task_data;
 mod would_run;
@@ -16,13 +17,13 @@ pub(crate) use task_data::Found;
 
 use crate::failed::Answer;
 use crate::layout::{self, Chapter};
-use crate::markup::json;
+use crate::markup::{json_section, json_with};
 use crate::page_request::PageRequest;
 use crate::picture;
 use actix_web::HttpRequest;
 use actix_web::dev::Payload;
 use actix_web::http::header::{IF_NONE_MATCH, IF_RANGE, RANGE};
-use counterstep_contracts::http::{AuditTrail, Payloads};
+use counterstep_contracts::http::{AuditTrail, Payloads, StepOutput};
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -66,20 +67,25 @@ async fn payloads(visit: &PageRequest, found: &Found) -> Markup {
     let payloads = visit.find::<Payloads>(&path).await;
     let files = files(&found.task.response);
     let base = visit.at(&format!("/tasks/{}/result", found.task.task_id));
+    let raw = |of: &str| visit.at(&format!("/tasks/{}/raw/{of}", found.task.task_id));
+    let output = |it: &StepOutput| {
+        let step = found.task.steps.iter().find(|step| step.name == it.step);
+        let raw = step.map_or_else(String::new, |step| {
+            raw(&format!("steps/{}/output", step.no))
+        });
+        let title = html! { "Output of " code { (it.step) } };
+        let what = format!("the output of {}", it.step);
+        json_section(&title, &what, &it.output, &raw)
+    };
     html! {
         section.payloads aria-labelledby="payloads" {
             h2 #payloads { "Request and outputs" }
             @if let Some(payloads) = &payloads {
-                details { summary { "Request" } (json(&payloads.request)) }
-                @for output in &payloads.outputs {
-                    details {
-                        summary { "Output of " code { (output.step) } }
-                        (json(&output.output))
-                    }
-                }
+                (json_section(&html! { "Request" }, "the request", &payloads.request, &raw("request")))
+                @for it in &payloads.outputs { (output(it)) }
             }
             @if let Some(response) = &found.task.response {
-                details open { summary { "Response" } (json(response)) }
+                details open { summary { "Response" } (json_with("the response", response, &raw("response"))) }
             }
             @if !files.is_empty() {
                 h3 { "Files" }

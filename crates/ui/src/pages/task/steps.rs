@@ -1,7 +1,7 @@
 //! The steps as a list: the same as the picture, as text and with each try. Must not leave out what the
 //! picture shows.
 
-use crate::markup::{outcome, step_state};
+use crate::markup::{self, outcome, step_state};
 use crate::task_history::{Span, SpanKind, StepHistory, TaskHistory, WayBack};
 use crate::time_text::duration;
 use maud::{Markup, html};
@@ -35,7 +35,7 @@ fn step(story: &TaskHistory, step: &StepHistory) -> Markup {
             }
             @if let Some(error) = &step.error { p.message { (error) } }
             @if has_tries {
-                details {
+                details open[is_short(step)] {
                     summary { (count(step)) }
                     div.scroll role="region" aria-label={ "Tries of " (step.name) } tabindex="0" {
                         table.tries {
@@ -55,13 +55,20 @@ fn step(story: &TaskHistory, step: &StepHistory) -> Markup {
     }
 }
 
+/// Whether its tries are open when the page comes.
+fn is_short(step: &StepHistory) -> bool {
+    let spans = || step.forward.iter().chain(&step.back);
+    let errors = spans().filter_map(|span| span.error.as_ref());
+    markup::is_short(spans().count(), errors.map(String::len).sum())
+}
+
 fn progress(of: &counterstep_contracts::http::StepProgress) -> Markup {
     html! {
         span.progress {
             @if let Some(percent) = of.percent {
                 progress max="100" value=(percent) aria-label="Progress of the step" {}
                 " " (percent) " %"
-            } @else { (crate::markup::number(of.done)) " done" }
+            } @else { (markup::number(of.done)) " done" }
             @if let Some(message) = &of.message { ", " (message) }
         }
     }
