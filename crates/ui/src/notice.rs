@@ -20,6 +20,7 @@ const NOTICES: &[(&str, &str)] = &[
     ("resumeWorkers", "Resumed."),
     ("pauseSchedule", "Paused."),
     ("resumeSchedule", "Resumed."),
+    ("putSchedule", "The schedule is set."),
     ("runSchedule", "A task was submitted."),
     ("deleteSchedule", "Deleted."),
     ("closeBreaker", "Closed."),

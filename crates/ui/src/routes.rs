@@ -11,8 +11,8 @@ use crate::pages::search::Views;
 use crate::pages::types::Types;
 use crate::pages::workers::Machines;
 use crate::pages::{
-    bulk, bulk_operation, declared, effects, get, limits, overview, parked, queues, schedules,
-    search, submit, task, tasks, types, worker, workers,
+    bulk, bulk_operation, declared, effects, get, limits, overview, parked, queues, schedule_form,
+    schedules, search, submit, task, tasks, types, worker, workers,
 };
 use crate::{assets, live, sign_in};
 use actix_web::web::{self, ServiceConfig, post, resource};
@@ -43,6 +43,9 @@ pub(crate) fn configure(config: &mut ServiceConfig, operations: &[Declared]) {
         .service(resource("/tasks/{id}").route(get().to(task::get)))
         .service(resource("/tasks/{id}/audit").route(get().to(task::audit)))
         .service(resource("/tasks/{id}/at").route(get().to(task::at_entry::get)))
+        .service(resource("/tasks/{id}/raw/request").route(get().to(task::raw::request)))
+        .service(resource("/tasks/{id}/raw/response").route(get().to(task::raw::response)))
+        .service(resource("/tasks/{id}/raw/steps/{no}/output").route(get().to(task::raw::output)))
         .service(resource("/compare").route(get().to(task::compare::get)))
         .service(resource("/tasks/{id}/result/{place:.+}").route(get().to(task::file)))
         .service(resource("/submit").route(get().to(submit::types)))
@@ -69,6 +72,12 @@ fn decisions(operations: &[Declared]) -> Vec<(String, Resource)> {
             task::decisions::post,
         ),
         decision("/submit/{type}", submit::page, submit::post),
+        decision("/schedules/new", schedule_form::new, schedule_form::make),
+        decision(
+            "/schedules/{name}/edit",
+            schedule_form::edit,
+            schedule_form::change,
+        ),
         decision("/bulk/new", bulk::new, bulk::start),
         decision(
             "/bulk/{id}/{what:pause|resume|stop}",

@@ -12,7 +12,7 @@ use actix_web::HttpResponse;
 use actix_web::http::Method;
 use actix_web::http::header::{HeaderName, HeaderValue};
 use counterstep_contracts::ProblemCode;
-use maud::{Markup, html};
+use maud::{Markup, Render, html};
 use serde_json::Value;
 
 /// A decision.
@@ -61,9 +61,37 @@ impl<'a> Form<'a> {
         self.shown.push(field);
     }
 
+    /// Whether something was sent in a field of this name.
+    pub(super) fn was_sent(&self, name: &str) -> bool {
+        self.sent.is_some_and(|fields| fields.raw(name).is_some())
+    }
+
+    /// The number of fields that it has so far.
+    pub(super) const fn count(&self) -> usize {
+        self.shown.len()
+    }
+
+    /// Fields behind the first ones belong together under a name.
+    pub(super) fn group(&mut self, first: usize, legend: &Markup) {
+        let own = self.shown.split_off(first);
+        self.add(html! {
+            fieldset.typed { legend { (legend) } @for field in &own { (field) } }
+        });
+    }
+
     /// It cannot be sent like this.
     pub(super) fn refuse(&mut self, code: ProblemCode, why: String) {
         self.wrong.get_or_insert((code, why));
+    }
+
+    #[cfg(test)]
+    pub(super) fn shown(&self) -> &[Markup] {
+        &self.shown
+    }
+
+    #[cfg(test)]
+    pub(super) fn why_not(&self) -> Option<&str> {
+        self.wrong.as_ref().map(|(_, why)| why.as_str())
     }
 
     /// A text of several lines.
@@ -118,7 +146,7 @@ impl<'a> Form<'a> {
     pub(super) fn choice(
         &mut self,
         name: &str,
-        label: &str,
+        label: impl Render,
         all: &[(String, String)],
         at_first: &str,
     ) -> String {

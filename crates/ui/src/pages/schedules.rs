@@ -1,15 +1,16 @@
-//! Schedules: when each is due next, pausing, resuming and running them. Must not hold what it shows.
+//! Schedules: when each is due next, pausing, resuming, running and deleting them. Must not hold what it shows.
 
 use super::declared::{Group, Look, button};
 use super::part;
 use crate::failed::{Answer, Failed};
 use crate::layout::{self, Chapter};
-use crate::markup::{chip, list, task_link};
+use crate::markup::{chip, command, list, task_link, teach, way};
 use crate::page_request::PageRequest;
 use crate::query::{Fields, segment};
 use crate::time_text::{ago, exact};
 use actix_web::HttpRequest;
 use counterstep_contracts::ScheduleOrigin;
+use counterstep_contracts::access::Role;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::About;
 use counterstep_contracts::schedule::ScheduleView;
@@ -28,8 +29,11 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
             .text()
     });
     let body = html! {
-        div.head { h1 { "Schedules" } }
-        (list("Schedules", &["Schedule", "When", "Next", "Last", ""], &rows, "There is no schedule."))
+        div.head {
+            h1 { "Schedules" }
+            @if visit.may(Role::Operate) { a.button.primary href=(visit.at("/schedules/new")) { "New schedule" } }
+        }
+        (list("Schedules", &["Schedule", "When", "Next", "Last", ""], &rows, none(&visit)))
         @if let Some(next) = next { nav.pager aria-label="Pages of the list" { a.button href=(next) rel="next" { "More" } } }
     };
     Ok(layout::page(
@@ -38,6 +42,18 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
         "Schedules",
         body,
     ))
+}
+
+fn none(visit: &PageRequest) -> Markup {
+    let first = html! {
+        (way(&visit.shell, Role::Operate, "/schedules/new", "Make the first"))
+        (command("schedules set nightly --type TYPE --cron '0 3 * * *'"))
+    };
+    teach(
+        "A schedule submits a task by itself, at the times of a cron expression or once. There is none: a program declares them, or a \
+         person makes them.",
+        &first,
+    )
 }
 
 fn when(it: &ScheduleView) -> Markup {
@@ -65,7 +81,12 @@ fn row(visit: &PageRequest, it: &ScheduleView) -> Markup {
             td.do {
                 (button(if it.paused { "resume" } else { "pause" }))
                 (button("run"))
-                @if it.origin == ScheduleOrigin::Api { (button("delete")) }
+                @if it.origin == ScheduleOrigin::Api {
+                    @if visit.may(Role::Operate) {
+                        a.button href=(visit.at(&format!("/schedules/{}/edit", segment(&it.name)))) aria-label={ "Edit " (it.name) } { "Edit" } " "
+                    }
+                    (button("delete"))
+                }
             }
         }
     }
@@ -97,10 +118,17 @@ impl Group for Schedules {
                 div { dt { "Due times missed by an outage" } dd { (crate::markup::plain(it.spec.misfire.as_str())) } }
                 div { dt { "While the last task runs" } dd { (it.spec.overlap.as_str()) } }
             }
-            @if !it.upcoming.is_empty() {
-                h2 { "Next due times" }
-                ul.plan { @for at in &it.upcoming { li { (exact(at)) " " span.quiet { (ago(at)) } } } }
-            }
+            (next_due(&it))
         }))
+    }
+}
+
+/// The next due times of a schedule as it is now.
+pub(super) fn next_due(it: &ScheduleView) -> Markup {
+    html! {
+        @if !it.upcoming.is_empty() {
+            h2 { "Next due times" }
+            ul.plan { @for at in &it.upcoming { li { (exact(at)) " " span.quiet { (ago(at)) } } } }
+        }
     }
 }

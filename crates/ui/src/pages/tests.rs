@@ -3,12 +3,14 @@
 
 mod cases;
 mod notebook;
+mod shown;
 
 use crate::port::{SignIn, Ui};
 use crate::routes;
 use crate::shell::TOKEN;
 use actix_web::App;
 use actix_web::body::to_bytes;
+use actix_web::http::header::HeaderMap;
 use actix_web::test::{TestRequest, call_service, init_service};
 use actix_web::web;
 use cases::CASES;
@@ -149,6 +151,17 @@ impl Desk {
     }
 
     async fn send(&self, request: TestRequest) -> Page {
+        let (status, _, html) = self.answer(request).await;
+        Page { status, html }
+    }
+
+    /// What is answered, with its headers.
+    async fn raw(&self, page: &str) -> (u16, HeaderMap, String) {
+        self.answer(TestRequest::get().uri(&format!("/ui{page}")))
+            .await
+    }
+
+    async fn answer(&self, request: TestRequest) -> (u16, HeaderMap, String) {
         let ui = Ui {
             api: Rc::new(self.notebook.clone()),
             sign_in: SignIn::None,
@@ -163,11 +176,10 @@ impl Desk {
         ));
         let answer = call_service(&app, request.to_request()).await;
         let status = answer.status().as_u16();
+        let headers = answer.headers().clone();
         let body = to_bytes(answer.into_body()).await.expect("a body");
-        Page {
-            status,
-            html: String::from_utf8(body.to_vec()).expect("a text"),
-        }
+        let text = String::from_utf8(body.to_vec()).expect("a text");
+        (status, headers, text)
     }
 
     async fn get(&self, page: &str) -> Page {

@@ -2,6 +2,7 @@
 //! made. Must not know which move fits which task.
 
 use super::super::confirm::{self, Form, Proposal};
+use super::super::schema_fields::{self, Typed};
 use super::task_data::Found;
 use super::would_run::{again, left, undone};
 use crate::equivalents::Equivalents;
@@ -15,6 +16,7 @@ use crate::query::{Address, Fields};
 use actix_web::{HttpRequest, web};
 use counterstep_contracts::access::Role;
 use counterstep_contracts::commands::WHOLE_BODY;
+use counterstep_contracts::first_request::sample;
 use counterstep_contracts::http::TaskView;
 use counterstep_contracts::operator::OperatorMove;
 use counterstep_contracts::{ProblemCode, TaskStatus};
@@ -129,7 +131,7 @@ pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer 
 fn proposal<'a>(found: &Found, can: &'a OperatorMove, sent: Option<&'a Fields>) -> Proposal<'a> {
     let task = &found.task;
     let mut form = Form::of(sent);
-    let filled = filled(can, task, &mut form);
+    let filled = filled(can, found, &mut form);
     Proposal {
         chapter: Chapter::Tasks,
         title: format!("What would happen if I {}?", can.title),
@@ -150,14 +152,12 @@ fn proposal<'a>(found: &Found, can: &'a OperatorMove, sent: Option<&'a Fields>) 
 }
 
 /// The move with what its form holds. What a person is asked for has a field each.
-fn filled(can: &OperatorMove, task: &TaskView, form: &mut Form<'_>) -> OperatorMove {
+fn filled(can: &OperatorMove, found: &Found, form: &mut Form<'_>) -> OperatorMove {
+    let task = &found.task;
     let mut body = can.body.clone();
     for field in &can.asks {
         if field == WHOLE_BODY {
-            body = Some(
-                form.json(field, label(field, can), "{}")
-                    .unwrap_or_default(),
-            );
+            body = Some(signal(can, found, form).unwrap_or_default());
             continue;
         }
         let body = body.get_or_insert_with(|| json!({}));
@@ -185,6 +185,23 @@ fn filled(can: &OperatorMove, task: &TaskView, form: &mut Form<'_>) -> OperatorM
         asks: Vec::new(),
         ..can.clone()
     }
+}
+
+/// The body of a signal: by its schema, where the type of the task is known as it was submitted and has one.
+fn signal(can: &OperatorMove, found: &Found, form: &mut Form<'_>) -> Option<Value> {
+    let step = can.step.as_deref().unwrap_or_default();
+    let declared = found.declaration.as_ref();
+    let schema = declared.and_then(|it| it["signals"].get(step));
+    let Some(schema) = schema else {
+        return form.json(WHOLE_BODY, label(WHOLE_BODY, can), "{}");
+    };
+    let legend = html! { "Answer for " code { (step) } };
+    let typed = Typed {
+        document: schema,
+        schema,
+        example: &sample(schema, schema),
+    };
+    schema_fields::value(form, WHOLE_BODY, &legend, typed, None)
 }
 
 fn label(field: &str, can: &OperatorMove) -> Markup {

@@ -29,6 +29,8 @@ pub(super) struct Sent {
 /// An interface that writes down what would change anything.
 #[derive(Default)]
 pub(super) struct Notebook {
+    /// Whether nothing has happened yet behind it.
+    pub(super) is_new: Cell<bool>,
     pub(super) sent: RefCell<Vec<Sent>>,
     pub(super) refuses: Cell<Option<ProblemCode>>,
 }
@@ -39,7 +41,8 @@ impl Api for Rc<Notebook> {
         Box::pin(async move {
             let path = request.target.to_string();
             if request.method == Method::GET {
-                return known(&path);
+                let first = book.is_new.get().then(|| nothing_of(&path)).flatten();
+                return first.unwrap_or_else(|| known(&path));
             }
             let chunks = request.body.try_collect::<Vec<Bytes>>().await;
             let body = String::from_utf8(chunks.expect("a body").concat()).expect("a text");
@@ -74,6 +77,34 @@ fn refusal(code: ProblemCode) -> HttpResponse {
     HttpResponse::build(status).json(problem)
 }
 
+/// Lists, where nothing has happened yet.
+fn nothing_of(path: &str) -> Option<HttpResponse> {
+    let parts: Vec<_> = path.split(['/', '?']).skip(2).collect();
+    let body = match parts.as_slice() {
+        ["workers"] => json!({
+            "status": {"tasks": [], "workers_alive": 0, "workers_lost": 0}, "workers": [],
+        }),
+        ["dead-letters", "groups", ..] => {
+            json!({"groups": [], "counted": 0, "others": 0, "complete": true})
+        }
+        ["open-effects", "sums"] => {
+            json!({"sums": [], "tasks": 0, "unknown": 0, "complete": true})
+        }
+        ["task-types", _, "durations", ..] => json!({"ended": {}, "steps": [], "hours": []}),
+        [
+            "tasks" | "dead-letters" | "open-effects" | "schedules" | "bulk-operations",
+            query,
+        ] if query.contains('=') => {
+            json!({"items": []})
+        }
+        ["tasks" | "task-types" | "schedules" | "queues" | "limits" | "bulk-operations"] => {
+            json!({"items": []})
+        }
+        _ => return None,
+    };
+    Some(HttpResponse::Ok().json(body))
+}
+
 /// What stands behind the pages.
 fn known(path: &str) -> HttpResponse {
     let parts: Vec<_> = path.split(['/', '?']).skip(1).collect();
@@ -104,18 +135,25 @@ fn known(path: &str) -> HttpResponse {
             {"name": "late", "q": "status:open until:2h", "columns": "order", "by": "kim", "updated_at": TIME},
         ]})),
         ["api", "queues"] => of(json!({"items": [{"name": "lamps", "tasks": {}}]})),
-        ["api", "schedules", ..] => of(json!({
-            "name": "nightly", "type": "OrderLamp", "cron": "0 3 * * *", "origin": "code", "paused": false,
-            "revision": 1, "created_at": TIME, "updated_at": TIME,
+        ["api", "schedules", "nightly", ..] => of(json!({
+            "name": "nightly", "type": "CountStock", "cron": "0 3 * * *", "origin": "code", "paused": false,
+            "request": {"title": "all"}, "revision": 1, "created_at": TIME, "updated_at": TIME,
+            "upcoming": ["2026-01-02T03:00:00Z"],
         })),
+        ["api", "tasks", "completed" | ID, "payloads"] => of(payloads()),
         ["api", "task-types", _, "durations", ..] => of(durations()),
         ["api", "dead-letters", "groups", ..] => of(json!({
             "groups": [{"id": "00112233aabbccdd", "task_type": "OrderLamp", "cause": {}, "text": "no lamp #", "count": 3,
                 "by_status": {"failed": 3}, "first_at": TIME, "last_at": TIME, "example": ID}],
             "counted": 3, "others": 0, "complete": true,
         })),
+        ["api", "dead-letters", _] => of(json!({"items": []})),
         ["api", "task-types"] => {
-            of(json!({"items": [{"name": "OrderLamp", "version": 1, "steps": []}]}))
+            let signals = json!({"ship": approval()});
+            of(json!({"items": [
+                {"name": "OrderLamp", "version": 1, "steps": [], "signals": signals},
+                {"name": "CountStock", "version": 1, "steps": []}, {"name": "Zip", "version": 1, "steps": []},
+            ]}))
         }
         ["api", "bulk-operations", _, "tasks"] => of(json!({"items": []})),
         ["api", "bulk-operations", id, ..] => of(json!({
@@ -294,6 +332,31 @@ fn document() -> Value {
     }});
     json!({"paths": {
         "/api/tasks/order-lamp": {"post": {"requestBody": {"content": {"application/json": {"example": example}}}}},
+        "/api/tasks/count-stock": {"post": {"requestBody": {"content": {"application/json": {
+            "schema": {"$ref": "#/components/schemas/Stock"}, "example": {"title": "an example"},
+        }}}}},
         "/api/tasks/zip": {"post": {"requestBody": {"content": {"multipart/form-data": {"schema": form}}}}},
-    }})
+    }, "components": {"schemas": {"Stock": {"type": "object", "required": ["title"], "properties": {
+        "title": {"type": "string"}, "count": {"type": "integer"},
+    }}}}})
+}
+
+/// What is sent to a step that waits for it.
+fn approval() -> Value {
+    json!({"$ref": "#/$defs/Approval", "$defs": {"Approval": {
+        "type": "object", "required": ["by", "is_urgent"], "properties": {
+            "by": {"type": "string"}, "amount": {"type": ["number", "null"]}, "is_urgent": {"type": "boolean"},
+            "note": {"type": "string", "description": "What was said."},
+        },
+    }}})
+}
+
+/// A short request, a long output and one that is not there.
+pub(super) fn payloads() -> Value {
+    json!({
+        "task_id": ID, "request": {"name": "<b>Aurora</b>"},
+        "outputs": [
+            {"step": "reserve", "output": (0..20).collect::<Vec<_>>()}, {"step": "ship", "output": null},
+        ],
+    })
 }
