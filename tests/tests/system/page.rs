@@ -5,6 +5,7 @@ mod again;
 mod barriers;
 mod commands;
 mod figures;
+mod forms;
 mod searches;
 mod shop;
 mod workers;
@@ -19,7 +20,7 @@ async fn a_task_is_submitted_watched_and_cancelled() {
     let browser = Browser::start().await;
     let tab = browser.tab().await;
     tab.open(&shop.url("/ui/tasks")).await;
-    tab.shows("No task fits.").await;
+    tab.shows("No task has been submitted").await;
     tab.follow("a.button.primary").await;
     tab.follow("a[href$='/submit/order-lamp']").await;
     tab.fill(

@@ -128,6 +128,11 @@ async fn pages(shop: &Shop) -> Vec<(&'static str, String)> {
         ("types", "/ui/types".to_owned()),
         ("type", "/ui/types/order-lamp".to_owned()),
         ("schedules", "/ui/schedules".to_owned()),
+        ("schedule", "/ui/schedules/new?type=check-stock".to_owned()),
+        (
+            "signal",
+            format!("/ui/tasks/{waits}/decide/signal?step=approval"),
+        ),
         ("queues", "/ui/queues".to_owned()),
         ("limits", "/ui/limits".to_owned()),
         ("effects", "/ui/effects".to_owned()),

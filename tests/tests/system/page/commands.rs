@@ -108,6 +108,7 @@ async fn the_command_line_and_the_request_of_each_button_do_the_same() {
         "/ui/schedules/nightly/pause".to_owned(),
         "/ui/schedules/nightly/resume".to_owned(),
         "/ui/schedules/nightly/run".to_owned(),
+        "/ui/schedules/new?type=check-stock".to_owned(),
         "/ui/queues/lamps/pause".to_owned(),
         "/ui/queues/lamps/resume".to_owned(),
         "/ui/limits/carrier/set".to_owned(),
@@ -155,6 +156,19 @@ async fn the_command_line_and_the_request_of_each_button_do_the_same() {
         (
             "/ui/bulk/new?action=resolve&type=CheckStock".to_owned(),
             vec![("as", "not_needed")],
+        ),
+        (
+            "/ui/schedules/new?type=check-stock".to_owned(),
+            vec![
+                ("name", "n-1"),
+                ("cron", "never"),
+                ("zone", "Europe/Berlin"),
+                ("request.name", "it's \"so\""),
+                ("misfire", "catch_up"),
+                ("overlap", "queue"),
+                ("grace", "5m"),
+                ("catch_up_limit", "7"),
+            ],
         ),
         (
             "/ui/submit/order-lamp".to_owned(),
