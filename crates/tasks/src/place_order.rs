@@ -44,7 +44,7 @@ pub struct Charge {
 }
 
 /// The decision on a large order.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct Approval {
     /// Yes or no.
     pub approved: bool,
