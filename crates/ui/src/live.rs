@@ -5,7 +5,9 @@ use crate::failed::{Answer, Cause, Failed};
 use crate::page_request::PageRequest;
 use crate::pages::search::Filter;
 use crate::pages::tasks::{self, Found};
-use crate::pages::{bulk_operation, overview, part, task};
+use crate::pages::{
+    bulk_operation, overview, parked, part, queues, schedules, task, types, workers,
+};
 use crate::query::{Fields, segment};
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::Payload;
@@ -30,7 +32,8 @@ const TOGETHER: Duration = Duration::from_millis(150);
 /// Minimum time between two updates of the same part.
 const OF_TASK: Duration = Duration::from_millis(400);
 const OF_LIST: Duration = Duration::from_secs(1);
-const OF_OVERVIEW: Duration = Duration::from_secs(5);
+/// Of parts that no stream says anything of, and that take several calls or long ones.
+const BY_TIME: Duration = Duration::from_secs(5);
 
 /// How often parts that change with time alone are sent.
 const UNDER_WAY: Duration = Duration::from_secs(3);
@@ -105,14 +108,42 @@ pub(crate) async fn bulk(request: HttpRequest) -> Answer {
 }
 
 pub(crate) async fn overview(request: HttpRequest) -> Answer {
-    serve(&request, move |visit| {
+    by_time(&request, overview::live_part).await
+}
+
+pub(crate) async fn parked(request: HttpRequest) -> Answer {
+    by_time(&request, parked::live_part).await
+}
+
+pub(crate) async fn types(request: HttpRequest) -> Answer {
+    by_time(&request, types::live_part).await
+}
+
+pub(crate) async fn schedules(request: HttpRequest) -> Answer {
+    by_time(&request, schedules::live_part).await
+}
+
+pub(crate) async fn queues(request: HttpRequest) -> Answer {
+    by_time(&request, queues::live_part).await
+}
+
+pub(crate) async fn workers(request: HttpRequest) -> Answer {
+    by_time(&request, workers::live_part).await
+}
+
+/// A part of a page that has no stream to follow, and no end.
+async fn by_time<F>(request: &HttpRequest, show: F) -> Answer
+where
+    F: AsyncFn(&PageRequest) -> Result<Markup, Failed> + Copy + 'static,
+{
+    serve(request, move |visit| {
         Box::pin(async move {
             Ok(Part {
-                html: overview::live_part(&visit).await?,
+                html: show(&visit).await?,
                 changes: None,
                 is_under_way: true,
                 has_ended: false,
-                least: OF_OVERVIEW,
+                least: BY_TIME,
             })
         })
     })

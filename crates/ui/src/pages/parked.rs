@@ -2,7 +2,7 @@
 //! Must not hold what it shows.
 
 use super::bulk_operation::stand_now;
-use crate::failed::Answer;
+use crate::failed::{Answer, Failed};
 use crate::layout::{self, Chapter};
 use crate::markup::{self, chip, command, empty, number, state, table, task_of_type, teach, way};
 use crate::page_request::PageRequest;
@@ -23,7 +23,18 @@ const GROUPS: usize = 50;
 
 pub(crate) async fn get(request: HttpRequest) -> Answer {
     let visit = PageRequest::of(&request).await?;
-    let query = Fields::of(request.query_string());
+    let part = live_part(&visit).await?;
+    let query = Fields::of(&visit.shell.query);
+    let live = Address::new(visit.at("/live/parked")).with_some("cursor", query.get("cursor"));
+    let body = html! {
+        div.head { h1 { "Parked" } p.quiet { "What waits for a person." } }
+        div data-live=(live.text()) { (part) }
+    };
+    Ok(layout::page(&visit.shell, Chapter::Parked, "Parked", body))
+}
+
+pub(crate) async fn live_part(visit: &PageRequest) -> Result<Markup, Failed> {
+    let query = Fields::of(&visit.shell.query);
     let groups = visit
         .get::<DeadLetterGroups>("/api/dead-letters/groups?with=decisions")
         .await?;
@@ -31,13 +42,13 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
     let asked = asked.with_some("cursor", query.get("cursor")).text();
     let letters = visit.get::<Page<DeadLetter>>(&asked).await?;
     let bulk = visit.find::<Page<BulkView>>("/api/bulk-operations").await;
-    let body = html! {
-        div.head { h1 { "Parked" } p.quiet { "What waits for a person." } }
-        (by_cause(&visit, &groups))
-        (list(&visit, &letters))
-        (operations(&visit, bulk.as_ref()))
-    };
-    Ok(layout::page(&visit.shell, Chapter::Parked, "Parked", body))
+    Ok(html! {
+        div #parked {
+            (by_cause(visit, &groups))
+            (list(visit, &letters))
+            (operations(visit, bulk.as_ref()))
+        }
+    })
 }
 
 fn by_cause(visit: &PageRequest, found: &DeadLetterGroups) -> Markup {
@@ -72,7 +83,7 @@ pub(super) fn group(visit: &PageRequest, it: &DeadLetterGroup) -> Markup {
         address.with("action", action).text()
     };
     html! {
-        article.group {
+        article.group id={ "group-" (it.id) } {
             p.count { b { (number(it.count)) } @for (status, count) in &it.by_status { " " (state(*status)) @if it.by_status.len() > 1 { " " (number(*count)) } } }
             div {
                 p {
@@ -125,7 +136,7 @@ fn list(visit: &PageRequest, found: &Page<DeadLetter>) -> Markup {
             by.map_or(&failure.message, |by| &by.message)
         });
         html! {
-            tr {
+            tr id={ "t-" (it.task_id) } {
                 td.what { (task_of_type(&visit.shell.base, it.task_id, &it.task_type)) }
                 td { (state(it.status)) }
                 td { (it.cause) @if let Some(said) = said { br; span.message { (said) } } }
@@ -177,7 +188,7 @@ fn operations(visit: &PageRequest, found: Option<&Page<BulkView>>) -> Markup {
     };
     let row = |it: &BulkView| {
         html! {
-            tr {
+            tr id={ "bulk-" (it.id) } {
                 td.what { a href=(visit.at(&format!("/bulk/{}", it.id))) { (it.action) } br; span.quiet { (it.note) } }
                 td { (bulk_state(it.status)) }
                 td { (number(it.done)) " done" @if it.failed > 0 { ", " (number(it.failed)) " failed" } @if it.skipped > 0 { ", " (number(it.skipped)) " skipped" } }

@@ -17,11 +17,10 @@ use maud::{Markup, html};
 
 pub(crate) async fn get(request: HttpRequest) -> Answer {
     let visit = PageRequest::of(&request).await?;
-    let found = visit.get::<Page<QueueView>>("/api/queues").await?;
-    let rows: Vec<_> = found.items.iter().map(|it| row(&visit, it)).collect();
+    let part = live_part(&visit).await?;
     let body = html! {
         div.head { h1 { "Queues" } }
-        (stacked("Queues", &["Queue", "State", "Tasks", "Depth", "Oldest", "In, out a minute", "Empty in", ""], &rows, none(&visit)))
+        div data-live=(visit.at("/live/queues")) { (part) }
     };
     Ok(layout::page(&visit.shell, Chapter::Queues, "Queues", body))
 }
@@ -38,10 +37,18 @@ fn none(visit: &PageRequest) -> Markup {
     )
 }
 
+pub(crate) async fn live_part(visit: &PageRequest) -> Result<Markup, Failed> {
+    let found = visit.get::<Page<QueueView>>("/api/queues").await?;
+    let rows: Vec<_> = found.items.iter().map(|it| row(visit, it)).collect();
+    Ok(html! {
+        div #queues { (stacked("Queues", &["Queue", "State", "Tasks", "Depth", "Oldest", "In, out a minute", "Empty in", ""], &rows, none(visit))) }
+    })
+}
+
 fn row(visit: &PageRequest, it: &QueueView) -> Markup {
     let what = it.paused.as_ref().map_or("pause", |_| "resume");
     html! {
-        tr {
+        tr id={ "queue-" (it.name) } {
             td.what { b { (it.name) } }
             td data-head="State" {
                 @match &it.paused {

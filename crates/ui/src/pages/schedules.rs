@@ -6,11 +6,12 @@ use crate::failed::{Answer, Failed};
 use crate::layout::{self, Chapter};
 use crate::markup::{chip, command, list, task_link, teach, way};
 use crate::page_request::PageRequest;
-use crate::query::{Fields, segment};
+use crate::query::{Address, Fields, segment};
 use crate::time_text::{ago, exact};
 use actix_web::HttpRequest;
 use counterstep_contracts::ScheduleOrigin;
 use counterstep_contracts::access::Role;
+use counterstep_contracts::declaration::kebab_case;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::About;
 use counterstep_contracts::schedule::ScheduleView;
@@ -18,23 +19,15 @@ use maud::{Markup, html};
 
 pub(crate) async fn get(request: HttpRequest) -> Answer {
     let visit = PageRequest::of(&request).await?;
-    let query = Fields::of(request.query_string());
-    let asked = crate::query::Address::new("/api/schedules").with("limit", 100);
-    let asked = asked.with_some("cursor", query.get("cursor")).text();
-    let found = visit.get::<Page<ScheduleView>>(&asked).await?;
-    let rows: Vec<_> = found.items.iter().map(|it| row(&visit, it)).collect();
-    let next = found.next_cursor.as_deref().map(|cursor| {
-        crate::query::Address::new(visit.at("/schedules"))
-            .with("cursor", cursor)
-            .text()
-    });
+    let part = live_part(&visit).await?;
+    let query = Fields::of(&visit.shell.query);
+    let live = Address::new(visit.at("/live/schedules")).with_some("cursor", query.get("cursor"));
     let body = html! {
         div.head {
             h1 { "Schedules" }
             @if visit.may(Role::Operate) { a.button.primary href=(visit.at("/schedules/new")) { "New schedule" } }
         }
-        (list("Schedules", &["Schedule", "When", "Next", "Last", ""], &rows, none(&visit)))
-        @if let Some(next) = next { nav.pager aria-label="Pages of the list" { a.button href=(next) rel="next" { "More" } } }
+        div data-live=(live.text()) { (part) }
     };
     Ok(layout::page(
         &visit.shell,
@@ -56,6 +49,25 @@ fn none(visit: &PageRequest) -> Markup {
     )
 }
 
+pub(crate) async fn live_part(visit: &PageRequest) -> Result<Markup, Failed> {
+    let query = Fields::of(&visit.shell.query);
+    let asked = Address::new("/api/schedules").with("limit", 100);
+    let asked = asked.with_some("cursor", query.get("cursor")).text();
+    let found = visit.get::<Page<ScheduleView>>(&asked).await?;
+    let rows: Vec<_> = found.items.iter().map(|it| row(visit, it)).collect();
+    let next = found.next_cursor.as_deref().map(|cursor| {
+        Address::new(visit.at("/schedules"))
+            .with("cursor", cursor)
+            .text()
+    });
+    Ok(html! {
+        div #schedules {
+            (list("Schedules", &["Schedule", "When", "Next", "Last", ""], &rows, none(visit)))
+            @if let Some(next) = next { nav.pager aria-label="Pages of the list" { a.button href=(next) rel="next" { "More" } } }
+        }
+    })
+}
+
 fn when(it: &ScheduleView) -> Markup {
     html! {
         @if let Some(cron) = &it.spec.cron { code { (cron) } br; span.quiet { (it.spec.zone.as_deref().unwrap_or("UTC")) } }
@@ -66,8 +78,8 @@ fn when(it: &ScheduleView) -> Markup {
 fn row(visit: &PageRequest, it: &ScheduleView) -> Markup {
     let button = |what: &str| button(visit, ["schedules", what], &it.name, &[]);
     html! {
-        tr {
-            td.what { b { (it.name) } br; span.quiet { (it.spec.task_type) } }
+        tr id={ "schedule-" (it.name) } {
+            td.what { b { (it.name) } br; a href=(visit.at(&format!("/types/{}", kebab_case(&it.spec.task_type)))) { (it.spec.task_type) } }
             td { (when(it)) }
             td {
                 @if it.paused { (chip("pause", "wait", "paused")) }

@@ -24,11 +24,10 @@ fn text<'a>(of: &'a Value, name: &str) -> &'a str {
 
 pub(crate) async fn list(request: HttpRequest) -> Answer {
     let visit = PageRequest::of(&request).await?;
-    let found = visit.get::<Page<Value>>("/api/task-types").await?;
-    let rows: Vec<_> = found.items.iter().map(|it| row(&visit, it)).collect();
+    let part = live_part(&visit).await?;
     let body = html! {
         div.head { h1 { "Task types" } }
-        (markup::list("Task types", &["Type", "State", "Queue", "Steps", ""], &rows, none()))
+        div data-live=(visit.at("/live/types")) { (part) }
     };
     Ok(layout::page(
         &visit.shell,
@@ -45,6 +44,15 @@ pub(super) fn none() -> Markup {
          #[distributed_task], and the program adds it to its registry with Registry::with.",
         &command("new shop"),
     )
+}
+
+pub(crate) async fn live_part(visit: &PageRequest) -> Result<Markup, Failed> {
+    let found = visit.get::<Page<Value>>("/api/task-types").await?;
+    let rows: Vec<_> = found.items.iter().map(|it| row(visit, it)).collect();
+    let heads = ["Type", "State", "Queue", "Steps", ""];
+    Ok(html! {
+        div #types { (markup::list("Task types", &heads, &rows, none())) }
+    })
 }
 
 fn switch(it: &Value) -> Markup {
@@ -64,7 +72,7 @@ fn switch(it: &Value) -> Markup {
 fn row(visit: &PageRequest, it: &Value) -> Markup {
     let steps = it["steps"].as_array().map_or(0, Vec::len);
     html! {
-        tr {
+        tr id={ "type-" (text(it, "name")) } {
             td.what { a href=(visit.at(&format!("/types/{}", kebab_case(text(it, "name"))))) { (text(it, "name")) } " " span.quiet { "v" (it["version"]) } }
             td { (switch(it)) }
             td { (text(it, "queue")) }

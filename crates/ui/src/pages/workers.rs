@@ -19,14 +19,10 @@ use std::collections::BTreeSet;
 
 pub(crate) async fn get(request: HttpRequest) -> Answer {
     let visit = PageRequest::of(&request).await?;
-    let found = visit.get::<WorkersView>("/api/workers").await?;
-    let rows: Vec<_> = found.workers.iter().map(|it| row(&visit, it)).collect();
-    let last = found.workers.iter().filter_map(|it| it.last_pass.as_ref());
-    let last = last.min_by_key(|it| it.seconds_ago);
+    let part = live_part(&visit).await?;
     let body = html! {
         div.head { h1 { "Workers" } }
-        (stacked("Processes", &["Process", "State", "Runs", "Queues", "Program", "Seen"], &rows, none()))
-        (pass(last))
+        div data-live=(visit.at("/live/workers")) { (part) }
     };
     Ok(layout::page(
         &visit.shell,
@@ -42,6 +38,19 @@ fn none() -> Markup {
          registered: tasks wait until a worker is started.",
         &command("worker"),
     )
+}
+
+pub(crate) async fn live_part(visit: &PageRequest) -> Result<Markup, Failed> {
+    let found = visit.get::<WorkersView>("/api/workers").await?;
+    let rows: Vec<_> = found.workers.iter().map(|it| row(visit, it)).collect();
+    let last = found.workers.iter().filter_map(|it| it.last_pass.as_ref());
+    let last = last.min_by_key(|it| it.seconds_ago);
+    Ok(html! {
+        div #workers {
+            (stacked("Processes", &["Process", "State", "Runs", "Queues", "Program", "Seen"], &rows, none()))
+            (pass(last))
+        }
+    })
 }
 
 pub(super) fn state(of: WorkerState) -> Markup {
@@ -73,7 +82,7 @@ pub(super) fn page_of(it: &WorkerView) -> [(&'static str, &str); 2] {
 fn row(visit: &PageRequest, it: &WorkerView) -> Markup {
     let what = it.paused.as_ref().map_or("pause", |_| "resume");
     html! {
-        tr {
+        tr id={ "worker-" (it.id) } {
             td.what { b { (it.role) } " " a.id href=(visit.at(&page(&it.id))) { (it.id) } br; span.quiet { (it.machine) } }
             td data-head="State" {
                 (state(it.state))
