@@ -2,6 +2,7 @@
 
 use crate::{AllowedHosts, ApiSettings, AuthSettings, Beside, TrustedPeers, serve};
 use counterstep_contracts::Host;
+use counterstep_contracts::installation::{BarColor, Installation};
 use counterstep_kernel::host::scratch_sweep;
 use counterstep_kernel::host::{self, HostSettings};
 use counterstep_node::settings::AuthMode;
@@ -28,6 +29,7 @@ const SIGNALS_REACH_US: Duration = Duration::from_secs(1);
 pub fn bind(given: &Layers, settings: &Settings) -> Result<(TcpListener, ApiSettings), Exit> {
     let address = given.listen()?;
     let auth = auth(given)?;
+    let installation = installation(given)?;
     if !address.ip().is_loopback() && matches!(auth, AuthSettings::None) {
         return Err(Exit::config(format_args!(
             "{address} can be reached from other machines, and the API would authenticate no caller: set `--auth keys` \
@@ -47,6 +49,7 @@ pub fn bind(given: &Layers, settings: &Settings) -> Result<(TcpListener, ApiSett
         links: links(given, settings)?,
         webhooks: webhooks(given, settings)?,
         allowed_hosts,
+        installation,
         max_json_bytes: given.max_json_bytes()?,
         max_form_bytes: given.max_form_bytes()? as u64,
         max_file_bytes: given.max_file_bytes()? as u64,
@@ -62,6 +65,16 @@ pub fn bind(given: &Layers, settings: &Settings) -> Result<(TcpListener, ApiSett
         api.wait_poll = SIGNALS_REACH_US;
     }
     Ok((listener, api))
+}
+
+fn installation(given: &Layers) -> Result<Installation, Exit> {
+    let (name, color) = (given.ui_name()?, given.ui_color()?);
+    if name.is_none() && color != BarColor::None {
+        return Err(Exit::config(
+            "setting `ui_color`: a colour alone tells nothing to a person who does not see it: set `ui_name` too",
+        ));
+    }
+    Ok(Installation { name, color })
 }
 
 fn requests_per_second(given: &Layers) -> Result<Option<NonZeroU32>, Exit> {

@@ -3,6 +3,7 @@
 use crate::auth::AuthSettings;
 use crate::extra_routes::Beside;
 use crate::origins::AllowedHosts;
+use counterstep_contracts::installation::Installation;
 use counterstep_kernel::EngineSettings;
 use counterstep_kernel::access::result_links::LinkSecrets;
 use counterstep_kernel::webhooks::Webhooks;
@@ -24,6 +25,8 @@ pub struct ApiSettings {
     /// The path below which a server of its own answers, as `/work`; empty: at the root. For a proxy
     /// that passes paths on as they are.
     pub path: String,
+    /// The name and the colour by which the operator's page tells this installation from others.
+    pub installation: Installation,
     /// What links to results are signed with; `None`: it makes and takes none.
     pub links: Option<LinkSecrets>,
     /// How webhooks are signed and sent; `None`: a submission that asks for one is refused.
@@ -110,6 +113,7 @@ impl Default for ApiSettings {
             auth: AuthSettings::default(),
             allowed_hosts: AllowedHosts::default(),
             path: String::new(),
+            installation: Installation::default(),
             links: None,
             webhooks: None,
             beside: Beside::default(),

@@ -33,6 +33,7 @@ pub(crate) fn configure(
         },
         address: |request| address(request, ""),
         operations: table.declared(),
+        installation: api.settings.installation.clone(),
     };
     let pages = |config: &mut ServiceConfig| counterstep_ui::configure(config, ui);
     let scope = web::scope(counterstep_ui::PATH);

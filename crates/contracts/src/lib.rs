@@ -25,6 +25,7 @@ pub mod forms;
 pub mod gate;
 pub mod http;
 pub mod ids;
+pub mod installation;
 pub mod labels;
 pub mod limit;
 pub mod link;

@@ -1,4 +1,4 @@
-// What pages do beyond links and forms: parts that keep themselves up to date, ages that grow, texts to copy.
+// What pages do beyond links and forms: parts that keep themselves up to date, ages that grow, texts to copy, keys.
 // Each page works without it. It sends nothing elsewhere and keeps nothing.
 "use strict";
 
@@ -20,12 +20,18 @@
 
   function show(html) {
     const parsed = new DOMParser().parseFromString(html, "text/html");
+    const focused = document.activeElement;
+    const place = links().findIndex((it) => rowOf(it) === rowOf(focused));
     for (const part of parsed.body.children) {
       const old = document.getElementById(part.id);
       if (!old) continue;
       Idiomorph.morph(old, part, { morphStyle: "outerHTML", ...morphing });
     }
     refresh();
+    if (focused === document.body || document.activeElement !== document.body) return;
+    // A row that has moved has lost the focus; where it is gone, the row in its place gets it.
+    if (focused.isConnected) focused.focus({ preventScroll: true });
+    else if (place >= 0) links().slice(0, place + 1).pop()?.focus({ preventScroll: true });
   }
 
   // A part follows its stream while the page is looked at: a browser has six connections to a server, and
@@ -99,7 +105,7 @@
     }
     for (const button of document.querySelectorAll("button[data-copy][hidden]")) button.hidden = false;
     const title = document.querySelector("[data-title]");
-    if (title) document.title = title.dataset.title + " · Counterstep";
+    if (title) document.title = title.dataset.title + document.querySelector("title").dataset.end;
   }
 
   document.addEventListener("click", async (event) => {
@@ -121,6 +127,66 @@
     if (event.target.id === "note") return;
     event.target.closest(".decision")?.querySelector(".elsewhere")?.remove();
   });
+
+  // Rows of lists. The link of a row is where the focus goes: Enter opens it, and a screen reader reads it.
+  function rowOf(node) {
+    return node?.closest(".group, tbody tr") ?? null;
+  }
+
+  function links() {
+    const rows = [...document.querySelectorAll("main .group, main tbody tr")];
+    const found = rows.map((row) => row.querySelector(".what a[href]") ?? row.querySelector("a[href]"));
+    // Rows of closed sections have no boxes.
+    return found.filter((it) => it?.getClientRects().length);
+  }
+
+  function move(by) {
+    const all = links();
+    const row = rowOf(document.activeElement);
+    const at = all.findIndex((it) => rowOf(it) === row);
+    const next = at < 0 && by < 0 ? all.length - 1 : at + by;
+    all[next]?.focus();
+  }
+
+  const panel = document.getElementById("shortcuts");
+
+  function search() {
+    const box = document.getElementById("q");
+    if (!box) {
+      location.href = panel.dataset.search;
+      return;
+    }
+    box.focus();
+    box.select();
+  }
+
+  const keys = new Map([
+    ["/", search],
+    ["j", () => move(1)],
+    ["k", () => move(-1)],
+    ["?", () => panel.showModal()],
+  ]);
+
+  document.addEventListener("keydown", (event) => {
+    // The server leaves the address out where a person has switched keys off.
+    if (!panel?.dataset.search || panel.open) return;
+    if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing || event.defaultPrevented) return;
+    const target = event.target;
+    if (target.isContentEditable || target.closest("input, textarea, select")) return;
+    const act = keys.get(event.key);
+    if (!act) return;
+    // Else the key is typed into the box that has the focus then.
+    event.preventDefault();
+    act();
+  });
+
+  for (const button of document.querySelectorAll("button[data-opens]")) {
+    button.hidden = false;
+    button.addEventListener("click", () => document.getElementById(button.dataset.opens).showModal());
+  }
+
+  // Not each browser gives the focus to what the address names.
+  if (location.hash === "#q" && document.getElementById("q")) search();
 
   refresh();
   setInterval(refresh, 5000);

@@ -1,8 +1,8 @@
-//! What the browser keeps: the credential of a person who has signed in, and a random value that forms are
-//! bound to. Must not decide who the caller is: the interface does.
+//! What the browser keeps: the credential of a person who has signed in, a random value that forms are bound
+//! to, and what a person has chosen. Must not decide who the caller is: the interface does.
 
-use actix_web::HttpRequest;
-use actix_web::http::header::{COOKIE, HeaderValue};
+use actix_web::http::header::{COOKIE, HeaderValue, SET_COOKIE};
+use actix_web::{HttpRequest, HttpResponse};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
@@ -13,6 +13,32 @@ const CREDENTIAL: &str = "counterstep_credential";
 
 /// What tokens of forms are made of.
 const FORMS: &str = "counterstep_forms";
+
+/// A choice is kept for a year from when it was made, in seconds.
+const YEAR: u32 = 365 * 86_400;
+
+/// Sends a cookie along with an answer.
+pub(crate) fn set(answer: &mut HttpResponse, cookie: Option<HeaderValue>) {
+    if let Some(cookie) = cookie {
+        answer.headers_mut().append(SET_COOKIE, cookie);
+    }
+}
+
+/// What this browser keeps of a choice: any text, since a person may change a cookie.
+pub(crate) fn choice<'a>(request: &'a HttpRequest, name: &str) -> Option<&'a str> {
+    sent(request, name)
+}
+
+/// Keeps a choice; an empty one: none any more.
+pub(crate) fn with_choice(
+    request: &HttpRequest,
+    path: &str,
+    name: &str,
+    value: &str,
+) -> Option<HeaderValue> {
+    let seconds = if value.is_empty() { 0 } else { YEAR };
+    cookie(request, path, (name, value), Some(seconds))
+}
 
 /// The credential of this browser.
 pub(crate) fn credential(request: &HttpRequest) -> Option<String> {
@@ -32,7 +58,8 @@ pub(crate) fn with_credential(
     path: &str,
     value: &str,
 ) -> Option<HeaderValue> {
-    cookie(request, path, CREDENTIAL, value)
+    let seconds = value.is_empty().then_some(0);
+    cookie(request, path, (CREDENTIAL, value), seconds)
 }
 
 /// The value that this browser's forms are bound to, and the cookie that keeps it where it is new.
@@ -43,7 +70,7 @@ pub(crate) fn of_forms(request: &HttpRequest, path: &str) -> (String, Option<Hea
         Some(value) => (value.to_owned(), None),
         None => {
             let value = uuid::Uuid::now_v7().simple().to_string();
-            let cookie = cookie(request, path, FORMS, &value);
+            let cookie = cookie(request, path, (FORMS, &value), None);
             (value, cookie)
         }
     }
@@ -81,13 +108,20 @@ fn sent<'a>(request: &'a HttpRequest, name: &str) -> Option<&'a str> {
 }
 
 // By hand: all of it are these attributes, and the values need no encoding.
-fn cookie(request: &HttpRequest, path: &str, name: &str, value: &str) -> Option<HeaderValue> {
+// `seconds`: how long the browser keeps it; `None`: until it is closed.
+fn cookie(
+    request: &HttpRequest,
+    path: &str,
+    (name, value): (&str, &str),
+    seconds: Option<u32>,
+) -> Option<HeaderValue> {
     // Behind a proxy that ends TLS, as `Forwarded` or `X-Forwarded-Proto` says. A client that lies about
     // it gets a cookie that its own browser does not send.
     let is_secure = request.connection_info().scheme() == "https";
     let secure = if is_secure { "; Secure" } else { "" };
-    let until = if value.is_empty() { "; Max-Age=0" } else { "" };
-    let cookie = format!("{name}={value}; Path={path}; HttpOnly; SameSite=Strict{secure}{until}");
+    let age = seconds.map(|seconds| format!("; Max-Age={seconds}"));
+    let age = age.unwrap_or_default();
+    let cookie = format!("{name}={value}; Path={path}; HttpOnly; SameSite=Strict{secure}{age}");
     HeaderValue::try_from(cookie).ok()
 }
 

@@ -2,6 +2,8 @@
 //! Must not know what a page shows.
 
 use crate::assets::{HTMX, ICON, MORPH, SCRIPT, STYLE};
+use crate::cookies;
+use crate::foot::foot;
 use crate::markup::{glyph, signs};
 use crate::notice;
 use crate::port::SignIn;
@@ -10,9 +12,10 @@ use crate::shell::{Shell, TOKEN};
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, SET_COOKIE,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
 };
 use counterstep_contracts::access::Role;
+use counterstep_contracts::installation::BarColor;
 use maud::{DOCTYPE, Markup, html};
 
 /// Nothing from elsewhere, nothing that stands in a page, in no frame.
@@ -74,15 +77,17 @@ fn whole(
 ) -> HttpResponse {
     let asset = |name: &str| format!("{}/assets/{name}", shell.base);
     let headers = format!("{{\"x-form-token\":\"{}\"}}", shell.token);
+    let theme = shell.preferences.theme.chosen();
+    let end = title_end(shell);
     let page = html! {
         (DOCTYPE)
-        html lang="en" {
+        html lang="en" data-theme=[theme] {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
+                meta name="color-scheme" content=(theme.unwrap_or("light dark"));
                 meta name="htmx-config" content=(HTMX_CONFIG);
-                title { (title) " · Counterstep" }
+                title data-end=(end) { (title) (end) }
                 link rel="icon" type="image/svg+xml" href=(asset(&ICON.name));
                 link rel="stylesheet" href=(asset(&STYLE.name));
                 script src=(asset(&MORPH.name)) defer {}
@@ -94,6 +99,7 @@ fn whole(
                 a.skip href="#main" { "Skip to the page" }
                 (top(shell, chapter))
                 main #main tabindex="-1" { (body) }
+                (foot(shell))
             }
         }
     };
@@ -104,14 +110,23 @@ fn whole(
         .insert_header((CACHE_CONTROL, "no-store"))
         .insert_header(("cross-origin-opener-policy", "same-origin"))
         .body(page.into_string());
-    if let Some(cookie) = &shell.new_cookie {
-        answer.headers_mut().append(SET_COOKIE, cookie.clone());
-    }
+    cookies::set(&mut answer, shell.new_cookie.clone());
     answer
 }
 
+/// What the title of each page ends with. The name comes first: tabs cut the end off.
+fn title_end(shell: &Shell) -> String {
+    match &shell.installation.name {
+        Some(name) => format!(" · {name} · Counterstep"),
+        None => " · Counterstep".to_owned(),
+    }
+}
+
 fn top(shell: &Shell, chapter: Option<Chapter>) -> Markup {
+    let color = shell.installation.color;
     html! {
+        // The name beside the brand tells the same to those who do not see it.
+        @if color != BarColor::None { div class={ "bar " (color) } aria-hidden="true" {} }
         header.top {
             a.brand href={ (shell.base) "/" } {
                 svg width="22" height="22" viewBox="0 0 22 22" aria-hidden="true" {
@@ -121,6 +136,7 @@ fn top(shell: &Shell, chapter: Option<Chapter>) -> Markup {
                 }
                 span { "Counterstep" }
             }
+            @if let Some(name) = &shell.installation.name { span.installation { (name) } }
             @if shell.caller.is_some() {
                 nav aria-label="Pages" {
                     ul {

@@ -394,6 +394,7 @@ mod tests {
     use crate::port::{Api, ApiRequest, SignIn, Ui};
     use actix_web::test::TestRequest;
     use actix_web::web::Data;
+    use counterstep_contracts::installation::Installation;
     use std::cell::Cell;
     use std::rc::Rc;
 
@@ -414,6 +415,7 @@ mod tests {
             sign_in: SignIn::None,
             address: |_| String::new(),
             operations: Vec::new(),
+            installation: Installation::default(),
         });
         let request = TestRequest::default().app_data(ui).to_http_request();
         let times = Rc::new(Cell::new(0));

@@ -4,6 +4,7 @@
 use crate::cookies;
 use crate::failed::{Cause, Failed};
 use crate::port::{ApiRequest, PATH, SignIn, Ui};
+use crate::preferences::Preferences;
 use crate::shell::Shell;
 use actix_web::body::to_bytes;
 use actix_web::dev::Payload;
@@ -51,6 +52,7 @@ impl PageRequest {
             SignIn::None | SignIn::ByProxy => None,
         };
         let (of_forms, new_cookie) = cookies::of_forms(request, &base);
+        let back = here(request, &base);
         Self {
             shell: Shell {
                 token: cookies::form_token(&of_forms, credential.as_deref()),
@@ -59,6 +61,9 @@ impl PageRequest {
                 sign_in: ui.sign_in,
                 caller: None,
                 query: request.query_string().to_owned(),
+                here: back,
+                preferences: Preferences::of(request),
+                installation: ui.installation.clone(),
                 new_cookie,
             },
             request: request.clone(),
@@ -242,7 +247,7 @@ impl PageRequest {
         if is_signed_out && matches!(self.shell.sign_in, SignIn::Key | SignIn::Token) {
             return Failed {
                 shell: Box::new(self.shell.clone()),
-                cause: Cause::SignIn(self.here()),
+                cause: Cause::SignIn(self.shell.here.clone()),
             };
         }
         let bytes = to_bytes(answer.into_body()).await.unwrap_or_default();
@@ -254,15 +259,6 @@ impl PageRequest {
         Failed::refused(&self.shell, problem)
     }
 
-    /// Where the browser comes back to, below the pages' own address.
-    fn here(&self) -> String {
-        let uri = self.request.uri();
-        let whole = uri.path_and_query().map_or("", |it| it.as_str());
-        let is_page = self.request.method() == Method::GET && !whole.contains("/live/");
-        let inner = whole.strip_prefix(self.shell.base.as_str());
-        inner.filter(|_| is_page).unwrap_or("/").to_owned()
-    }
-
     async fn read(&self, answer: HttpResponse) -> Result<(StatusCode, Bytes), Failed> {
         let status = answer.status();
         let bytes = to_bytes(answer.into_body()).await.map_err(|error| {
@@ -271,6 +267,14 @@ impl PageRequest {
         })?;
         Ok((status, bytes))
     }
+}
+
+/// Where the browser comes back to, below the pages' own address.
+fn here(request: &HttpRequest, base: &str) -> String {
+    let whole = request.uri().path_and_query().map_or("", |it| it.as_str());
+    let is_page = request.method() == Method::GET && !whole.contains("/live/");
+    let inner = whole.strip_prefix(base);
+    inner.filter(|_| is_page).unwrap_or("/").to_owned()
 }
 
 /// A body that is there already.

@@ -5,6 +5,7 @@ use actix_web::HttpRequest;
 use actix_web::HttpResponse;
 use actix_web::dev::Payload;
 use actix_web::http::{Method, Uri, header::HeaderMap};
+use counterstep_contracts::installation::Installation;
 use counterstep_contracts::operation::Declared;
 use futures::future::LocalBoxFuture;
 use std::net::SocketAddr;
@@ -56,4 +57,6 @@ pub struct Ui {
     pub address: fn(&HttpRequest) -> String,
     /// The operations that the interface answers: those that change something have forms.
     pub operations: Vec<Declared>,
+    /// The name and the colour that tell it from others.
+    pub installation: Installation,
 }

@@ -46,6 +46,12 @@ impl Address {
     }
 }
 
+/// An address to go back to, below that of the pages: of these pages, whatever a form says.
+pub(crate) fn place(of: Option<&str>) -> &str {
+    let is_inner = |it: &&str| it.starts_with('/') && !it.starts_with("//") && !it.contains('\\');
+    of.filter(is_inner).unwrap_or("/")
+}
+
 /// The parameters of a query, or the fields of a form.
 #[derive(Debug, Default)]
 pub(crate) struct Fields(Vec<(String, String)>);
@@ -90,6 +96,19 @@ impl Fields {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_form_leads_back_to_is_of_these_pages_alone() {
+        for (next, to) in [
+            (Some("/tasks?type=a"), "/tasks?type=a"),
+            (Some("//evil.example"), "/"),
+            (Some("/\\evil.example"), "/"),
+            (Some("https://evil.example"), "/"),
+            (None, "/"),
+        ] {
+            assert_eq!(place(next), to);
+        }
+    }
 
     #[test]
     fn what_stands_in_a_query_or_a_segment_is_encoded() {

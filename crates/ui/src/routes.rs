@@ -11,8 +11,8 @@ use crate::pages::search::Views;
 use crate::pages::types::Types;
 use crate::pages::workers::Machines;
 use crate::pages::{
-    bulk, bulk_operation, declared, effects, get, limits, overview, parked, queues, schedule_form,
-    schedules, search, submit, task, tasks, types, worker, workers,
+    bulk, bulk_operation, choices, declared, effects, get, limits, overview, parked, queues,
+    schedule_form, schedules, search, submit, task, tasks, types, worker, workers,
 };
 use crate::{assets, live, sign_in};
 use actix_web::web::{self, ServiceConfig, post, resource};
@@ -33,6 +33,7 @@ pub(crate) fn configure(config: &mut ServiceConfig, operations: &[Declared]) {
                 .route(post().to(sign_in::post)),
         )
         .service(resource("/sign-out").route(post().to(sign_in::out)))
+        .service(resource("/preferences").route(post().to(choices::post)))
         .service(resource(["", "/"]).route(get().to(overview::get)))
         .service(resource("/live/overview").route(get().to(live::overview)))
         .service(resource("/live/tasks").route(get().to(live::tasks)))

@@ -1,8 +1,10 @@
 //! What stands around each page: who looks at it, and from where. Must not know how it is shown.
 
 use crate::port::SignIn;
+use crate::preferences::Preferences;
 use actix_web::http::header::HeaderValue;
 use counterstep_contracts::access::{CallerView, Role};
+use counterstep_contracts::installation::Installation;
 
 /// The name of a form's token: as a field, and in the query of a form with files.
 pub(crate) const TOKEN: &str = "form_token";
@@ -20,6 +22,10 @@ pub(crate) struct Shell {
     pub(crate) token: String,
     /// The query of the page's address.
     pub(crate) query: String,
+    /// Where a form that belongs to no page leads back to, below [`Self::base`].
+    pub(crate) here: String,
+    pub(crate) preferences: Preferences,
+    pub(crate) installation: Installation,
     pub(crate) new_cookie: Option<HeaderValue>,
 }
 
@@ -54,6 +60,9 @@ mod tests {
                 caller: Some(caller),
                 token: String::new(),
                 query: String::new(),
+                here: String::new(),
+                preferences: Preferences::default(),
+                installation: Installation::default(),
                 new_cookie: None,
             };
             shell.may(needed)

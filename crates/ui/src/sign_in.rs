@@ -6,10 +6,10 @@ use crate::failed::{Answer, Cause};
 use crate::forms;
 use crate::layout;
 use crate::page_request::PageRequest;
+use crate::pages::done_at;
 use crate::port::SignIn;
-use crate::query::Fields;
+use crate::query::{Fields, place};
 use actix_web::http::StatusCode;
-use actix_web::http::header::{HeaderValue, LOCATION, SET_COOKIE};
 use actix_web::{HttpRequest, HttpResponse, web};
 use counterstep_contracts::access::CallerView;
 use maud::{Markup, html};
@@ -17,7 +17,7 @@ use maud::{Markup, html};
 pub(crate) async fn page(request: HttpRequest) -> Answer {
     let visit = PageRequest::open(&request);
     if matches!(visit.shell.sign_in, SignIn::None | SignIn::ByProxy) {
-        return Ok(to(&visit, "/"));
+        return Ok(done_at(&visit, "/"));
     }
     let query = Fields::of(request.query_string());
     Ok(form(&visit, StatusCode::OK, query.get("next"), None))
@@ -39,9 +39,9 @@ pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer 
     let asked = visit.clone().with_credential(given);
     match asked.get::<CallerView>("/api/caller").await {
         Ok(_) => {
-            let mut answer = to(&visit, place(next));
+            let mut answer = done_at(&visit, place(next));
             let cookie = cookies::with_credential(&request, &visit.shell.base, given);
-            set(&mut answer, cookie);
+            cookies::set(&mut answer, cookie);
             Ok(answer)
         }
         Err(failed) if matches!(failed.cause, Cause::SignIn(_)) => Ok(form(
@@ -57,28 +57,10 @@ pub(crate) async fn post(request: HttpRequest, payload: web::Payload) -> Answer 
 pub(crate) async fn out(request: HttpRequest, payload: web::Payload) -> Answer {
     let visit = PageRequest::open(&request);
     forms::read(&visit, payload).await?;
-    let mut answer = to(&visit, "/sign-in");
+    let mut answer = done_at(&visit, "/sign-in");
     let cookie = cookies::with_credential(&request, &visit.shell.base, "");
-    set(&mut answer, cookie);
+    cookies::set(&mut answer, cookie);
     Ok(answer)
-}
-
-fn set(answer: &mut HttpResponse, cookie: Option<HeaderValue>) {
-    if let Some(cookie) = cookie {
-        answer.headers_mut().append(SET_COOKIE, cookie);
-    }
-}
-
-/// Of these pages, whatever the address says.
-fn place(next: Option<&str>) -> &str {
-    let is_inner = |it: &&str| it.starts_with('/') && !it.starts_with("//") && !it.contains('\\');
-    next.filter(is_inner).unwrap_or("/")
-}
-
-fn to(visit: &PageRequest, place: &str) -> HttpResponse {
-    HttpResponse::SeeOther()
-        .insert_header((LOCATION, visit.at(place)))
-        .finish()
 }
 
 fn refusal(visit: &PageRequest) -> &'static str {
@@ -117,22 +99,4 @@ fn form(
         }
     };
     layout::answer(status, &visit.shell, "Sign in", body)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::place;
-
-    #[test]
-    fn signing_in_leads_to_these_pages_alone() {
-        for (next, to) in [
-            (Some("/tasks?type=a"), "/tasks?type=a"),
-            (Some("//evil.example"), "/"),
-            (Some("/\\evil.example"), "/"),
-            (Some("https://evil.example"), "/"),
-            (None, "/"),
-        ] {
-            assert_eq!(place(next), to);
-        }
-    }
 }

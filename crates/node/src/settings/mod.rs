@@ -11,6 +11,7 @@ mod flags;
 mod for_tests;
 mod former;
 mod groups;
+mod installation;
 mod jwt;
 pub mod kinds;
 mod layers;

@@ -4,6 +4,7 @@ use super::auth_mode::AuthMode;
 use super::backends::DatabaseUse;
 use super::declare::{Mark, Setting, declare};
 use super::groups::{Group, takes};
+use super::installation::DisplayName;
 use super::kinds::{Kind, Number, Prefix, Slots};
 use super::layers::Layers;
 use super::log_format::LogFormat;
@@ -15,6 +16,7 @@ use super::traces::Share;
 use crate::exit::Exit;
 use clap::ArgMatches;
 use counterstep_contracts::access::Role;
+use counterstep_contracts::installation::BarColor;
 use counterstep_contracts::{
     AutoDisableOverride, BreakerOverride, OrphanOverride, Retention, RetryOverride,
 };
@@ -117,6 +119,8 @@ declare! {
         max_json_bytes: Number<1024, { 256 * MIB }> = MIB => "Refuse a JSON body, or a form whose text fields together are larger, in bytes; they are held in memory";
         max_form_bytes: Number<1024, UNBOUNDED> = 65_536 * MIB => "Refuse a form that is larger with all its files, in bytes";
         max_file_bytes: Number<1, UNBOUNDED> = 8_192 * MIB => "Refuse a form with a larger file, in bytes";
+        ui_name: DisplayName ["none"] => "Show this name of the installation beside the brand and in the title of each page of `/ui`, at most 40 characters";
+        ui_color: BarColor = BarColor::None => "Show a bar of this colour above each page of `/ui`, beside a name: `none`, `red`, `orange`, `green`, `blue`, `violet`";
     }
 
     Worker {

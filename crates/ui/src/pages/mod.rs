@@ -2,6 +2,7 @@
 
 pub(crate) mod bulk;
 pub(crate) mod bulk_operation;
+pub(crate) mod choices;
 mod confirm;
 pub(crate) mod declared;
 pub(crate) mod effects;
@@ -40,7 +41,7 @@ pub(crate) fn part<'a>(request: &'a HttpRequest, name: &str) -> &'a str {
 }
 
 /// Leads to a page.
-fn done_at(visit: &PageRequest, to: &str) -> HttpResponse {
+pub(crate) fn done_at(visit: &PageRequest, to: &str) -> HttpResponse {
     HttpResponse::SeeOther()
         .insert_header((LOCATION, visit.at(to)))
         .finish()

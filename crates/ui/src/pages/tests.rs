@@ -2,6 +2,7 @@
 //! refusal. The interface behind the pages is one that writes down what it is sent.
 
 mod cases;
+mod frame;
 mod notebook;
 mod shown;
 
@@ -10,11 +11,13 @@ use crate::routes;
 use crate::shell::TOKEN;
 use actix_web::App;
 use actix_web::body::to_bytes;
-use actix_web::http::header::HeaderMap;
+use actix_web::dev::ServiceResponse;
+use actix_web::http::header::{HeaderMap, LOCATION, SET_COOKIE};
 use actix_web::test::{TestRequest, call_service, init_service};
 use actix_web::web;
 use cases::CASES;
 use counterstep_contracts::ProblemCode;
+use counterstep_contracts::installation::Installation;
 use counterstep_contracts::operation::ALL;
 use notebook::{Notebook, Sent};
 use serde_json::Value;
@@ -25,6 +28,9 @@ use std::rc::Rc;
 struct Page {
     status: u16,
     html: String,
+    /// The address that it leads to, and the cookies that it sets.
+    location: Option<String>,
+    cookies: Vec<String>,
 }
 
 impl Page {
@@ -141,45 +147,60 @@ fn words(line: &str) -> Vec<String> {
 /// A browser without scripts, before an interface that writes down.
 struct Desk {
     notebook: Rc<Notebook>,
+    installation: Installation,
 }
 
 impl Desk {
     fn new() -> Self {
         Self {
             notebook: Rc::default(),
+            installation: Installation::default(),
         }
     }
 
     async fn send(&self, request: TestRequest) -> Page {
-        let (status, _, html) = self.answer(request).await;
-        Page { status, html }
+        let answer = self.answer(request).await;
+        let status = answer.status().as_u16();
+        let values = |name| {
+            let all = answer.headers().get_all(name);
+            let all = all.map(|it| it.to_str().expect("a text").to_owned());
+            all.collect::<Vec<_>>()
+        };
+        let (location, cookies) = (values(LOCATION).pop(), values(SET_COOKIE));
+        let body = to_bytes(answer.into_body()).await.expect("a body");
+        Page {
+            status,
+            html: String::from_utf8(body.to_vec()).expect("a text"),
+            location,
+            cookies,
+        }
     }
 
     /// What is answered, with its headers.
     async fn raw(&self, page: &str) -> (u16, HeaderMap, String) {
-        self.answer(TestRequest::get().uri(&format!("/ui{page}")))
-            .await
+        let request = TestRequest::get().uri(&format!("/ui{page}"));
+        let answer = self.answer(request).await;
+        let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
+        let body = to_bytes(answer.into_body()).await.expect("a body");
+        let text = String::from_utf8(body.to_vec()).expect("a text");
+        (status, headers, text)
     }
 
-    async fn answer(&self, request: TestRequest) -> (u16, HeaderMap, String) {
+    async fn answer(&self, request: TestRequest) -> ServiceResponse {
         let ui = Ui {
             api: Rc::new(self.notebook.clone()),
             sign_in: SignIn::None,
             address: |_| String::new(),
             operations: ALL.to_vec(),
+            installation: self.installation.clone(),
         };
         let pages = |config: &mut web::ServiceConfig| crate::configure(config, ui);
         let app = init_service(App::new().service(web::scope("/ui").configure(pages))).await;
-        let request = request.insert_header((
+        let request = request.append_header((
             "cookie",
             "counterstep_forms=0123456789abcdef0123456789abcdef",
         ));
-        let answer = call_service(&app, request.to_request()).await;
-        let status = answer.status().as_u16();
-        let headers = answer.headers().clone();
-        let body = to_bytes(answer.into_body()).await.expect("a body");
-        let text = String::from_utf8(body.to_vec()).expect("a text");
-        (status, headers, text)
+        call_service(&app, request.to_request()).await
     }
 
     async fn get(&self, page: &str) -> Page {

@@ -135,6 +135,11 @@ fn known(path: &str) -> HttpResponse {
             {"name": "late", "q": "status:open until:2h", "columns": "order", "by": "kim", "updated_at": TIME},
         ]})),
         ["api", "queues"] => of(json!({"items": [{"name": "lamps", "tasks": {}}]})),
+        ["api", "schedules", query] if query.starts_with("limit=") => of(json!({"items": []})),
+        ["api", "dead-letters", query] if query.starts_with("limit=") => of(json!({"items": [{
+            "task_id": ID, "task_type": "OrderLamp", "version": 1, "status": "dead_lettered", "cause": {}, "created_at": TIME,
+            "updated_at": TIME,
+        }]})),
         ["api", "schedules", "nightly", ..] => of(json!({
             "name": "nightly", "type": "CountStock", "cron": "0 3 * * *", "origin": "code", "paused": false,
             "request": {"title": "all"}, "revision": 1, "created_at": TIME, "updated_at": TIME,
