@@ -77,8 +77,8 @@ const NEEDS: &[Need] = &[
         "the renditions are looked at with it",
     ),
     need(
-        "chromium",
-        &["chromium"],
+        "chromium-headless-shell",
+        &["chromium-headless-shell"],
         "a real browser uses the operator's page, and tries what pages of other sites can do with the API",
     ),
     need(
