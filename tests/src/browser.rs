@@ -306,6 +306,7 @@ impl Tab {
         let code = match key {
             "Tab" => 9,
             "Enter" => 13,
+            "Escape" => 27,
             _ => 0,
         };
         let text = if key == "Enter" { "\r" } else { "" };

@@ -6,6 +6,8 @@ mod barriers;
 mod commands;
 mod figures;
 mod forms;
+mod keyboard;
+mod lists;
 mod searches;
 mod shop;
 mod workers;

@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 /// Set, the pictures of `docs/ui` are taken anew.
 const BLESS: &str = "COUNTERSTEP_BLESS";
 
-const WIDE: View = View {
+pub(super) const WIDE: View = View {
     width: 1240,
     height: 860,
     is_dark: false,
 };
-const DARK: View = View {
+pub(super) const DARK: View = View {
     is_dark: true,
     ..WIDE
 };
-const NARROW: View = View {
+pub(super) const NARROW: View = View {
     width: 390,
     height: 844,
     is_dark: false,
@@ -35,6 +35,17 @@ async fn no_page_has_a_barrier_that_can_be_found_in_light_dark_and_on_a_phone() 
     let mut barriers = Vec::new();
     for (name, path) in pages(&shop).await {
         barriers.extend(looked_at(&tab, name, &shop.url(&path)).await);
+    }
+    for (kind, view) in [("light", WIDE), ("dark", DARK), ("narrow", NARROW)] {
+        tab.look(view).await;
+        tab.open(&shop.url("/ui/queues")).await;
+        tab.press("?").await;
+        tab.until(
+            "the keys are shown",
+            "!!document.querySelector('dialog[open]')",
+        )
+        .await;
+        barriers.extend(found(&tab, &axe(), &format!("keys in {kind}")).await);
     }
     shop.assert_own(&tab);
     let locked = Shop::locked().await;

@@ -6,12 +6,12 @@ use counterstep_contracts::workers::{WorkerDetails, WorkerView, WorkersView};
 use counterstep_contracts::{TaskId, TaskStatus};
 use counterstep_tests::api::Api;
 use counterstep_tests::browser::Tab;
-use counterstep_tests::command::{to_its_end, without_settings};
+use counterstep_tests::command::{Ended, to_its_end, without_settings};
 use counterstep_tests::place::Place;
 use counterstep_tests::process::{Launch, Process};
 use counterstep_tests::wait::{LATER, until};
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_lamps");
@@ -31,6 +31,21 @@ impl Shop {
     pub(super) async fn locked() -> Self {
         let place = Place::new();
         Self::with(place, &["--auth", "keys"])
+    }
+
+    /// Of an installation with a name and a colour.
+    pub(super) async fn named(name: &str, color: &str) -> Self {
+        Self::with(Place::new(), &["--ui-name", name, "--ui-color", color])
+    }
+
+    /// How its process ends that does not start with these flags.
+    pub(super) fn refused(flags: &[&str]) -> Ended {
+        let place = Place::new();
+        let data = place.data();
+        let mut command = without_settings(PROGRAM);
+        command.args(["dev", "--listen", "127.0.0.1:0", "--data-dir"]);
+        command.arg(data).args(flags);
+        to_its_end(place.path(), command)
     }
 
     fn with(place: Place, flags: &[&str]) -> Self {
@@ -167,6 +182,15 @@ impl Shop {
         let request = self.api.request(reqwest::Method::GET, path);
         let answer = request.send().await.expect("an answer");
         answer.json().await.expect("an answer of its type")
+    }
+
+    /// Changes something as another person would meanwhile.
+    pub(super) async fn changed(&self, path: &str, body: &Value) {
+        let request = self.api.request(reqwest::Method::POST, path);
+        let request = request.header("content-type", "application/json");
+        let request = request.body(body.to_string());
+        let answer = request.send().await.expect("an answer");
+        assert!(answer.status().is_success(), "{path}: {}", answer.status());
     }
 
     pub(super) async fn statuses(&self) -> Vec<TaskStatus> {
