@@ -2600,9 +2600,7 @@ class TaskSummary(_TaskSummaryMust, _TaskSummaryMay):
     """One line of a list of tasks."""
 
 
-class TaskTypeView(TypedDict):
-    """A task type as it is listed."""
-
+class _TaskTypeViewMust(TypedDict):
     #: When failures make the type take no more submissions; `None`: never, unless the settings say so.
     auto_disable: ShownAutoDisable
     #: Whether a client may cancel it.
@@ -2639,6 +2637,16 @@ class TaskTypeView(TypedDict):
     timeout: Optional[str]
     #: Grows when running tasks could not go on under the new declaration.
     version: int
+
+
+class _TaskTypeViewMay(TypedDict, total=False):
+    #: JSON schemas of the bodies of the signals that its steps wait for, by the name of the step; without those of
+    #: types that have none.
+    signals: Dict[str, Any]
+
+
+class TaskTypeView(_TaskTypeViewMust, _TaskTypeViewMay):
+    """A task type as it is listed."""
 
 
 class _TaskViewMust(TypedDict):

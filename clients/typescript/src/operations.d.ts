@@ -2429,6 +2429,11 @@ export interface TaskTypeView {
   timeout: string | null;
   /** Grows when running tasks could not go on under the new declaration. */
   version: number;
+  /**
+   * JSON schemas of the bodies of the signals that its steps wait for, by the name of the step; without those of
+   * types that have none.
+   */
+  signals?: Record<string, any>;
 }
 
 /** A task as `GET /api/tasks/{id}` shows it. */

@@ -157,11 +157,13 @@ impl Shop {
         task
     }
 
-    /// Its only process.
+    /// Its only process, once it has registered.
     pub(super) async fn worker(&self) -> WorkerView {
-        let found: WorkersView = self.get("/api/workers").await;
-        let mut workers = found.workers.into_iter();
-        workers.next().expect("a process")
+        until("its process is registered", LATER, || async {
+            let found: WorkersView = self.get("/api/workers").await;
+            found.workers.into_iter().next()
+        })
+        .await
     }
 
     /// The page of its process, once that shows what has ended there.

@@ -163,7 +163,7 @@ async fn a_list_that_keeps_itself_up_to_date_is_the_one_of_its_page() {
         ("/parked", "no lamp #"),
         ("/parked?cursor=abc", "no lamp #"),
         ("/types", "OrderLamp"),
-        ("/schedules", "There is no schedule."),
+        ("/schedules", "There is none: a program declares them"),
         ("/queues", "lamps"),
         ("/workers", "worker:1"),
     ] {
