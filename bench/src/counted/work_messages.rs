@@ -16,6 +16,8 @@ pub(super) struct Messages {
 
 const MARK: &str = "signal.mark";
 const ACK: &str = "acknowledgement";
+/// How far a step says it is.
+pub(super) const PROGRESS: &str = "signal.progress";
 
 impl Messages {
     pub(super) async fn hear(url: &str) -> Self {

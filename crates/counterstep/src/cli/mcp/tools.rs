@@ -256,7 +256,7 @@ fn portable(schema: &mut Value) {
     }
     if let Some(others) = words
         .get_mut("additionalProperties")
-        .filter(|it| it.is_object())
+        .filter(|it| **it != Value::Bool(false))
     {
         portable(others);
     }
