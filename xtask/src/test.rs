@@ -34,8 +34,8 @@ const GRACE: Duration = Duration::from_secs(5);
 const LONGEST: &[&str] = &[
     SYSTEM,
     "engine",
-    "adapters",
     "tasks",
+    "adapters",
     "api",
     "simulation",
     "macros",
