@@ -103,6 +103,9 @@ impl Operable {
     }
 }
 
+/// Nothing that was sent before all was healed is written later than this.
+const LATE: Duration = Duration::from_secs(60);
+
 /// What an operator has changed, and takes back.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Change {
@@ -189,6 +192,8 @@ pub(super) struct Operator {
     choice: Choice,
     operable: Operable,
     changed: BTreeSet<Change>,
+    /// Without an answer: a process that was paused may write it behind its taking back, which saw nothing of it.
+    unanswered: BTreeSet<Change>,
 }
 
 impl Operator {
@@ -199,6 +204,7 @@ impl Operator {
             choice: Choice::of(world.seed, &format!("operator {number}")),
             operable: Operable::of(world),
             changed: BTreeSet::new(),
+            unanswered: BTreeSet::new(),
         }
     }
 
@@ -231,6 +237,15 @@ impl Operator {
                 _ => self.settles_one().await,
             }
         }
+        self.takes_all_back().await;
+        if !self.unanswered.is_empty() {
+            sleep(LATE).await;
+            self.changed.append(&mut self.unanswered);
+            self.takes_all_back().await;
+        }
+    }
+
+    async fn takes_all_back(&mut self) {
         while !self.changed.is_empty() {
             self.takes_back().await;
             sleep(Duration::from_millis(500)).await;
@@ -244,9 +259,13 @@ impl Operator {
         let change = change(self.choice.one_of(&of).clone());
         // It may be so without an answer.
         self.changed.insert(change.clone());
-        if change.set(self).await == Some(true) {
-            self.world.note(change.point(), || format!("{change:?}"));
-            self.world.watch.reached(change.point());
+        match change.set(self).await {
+            Some(true) => {
+                self.world.note(change.point(), || format!("{change:?}"));
+                self.world.watch.reached(change.point());
+            }
+            Some(false) => {}
+            None => drop(self.unanswered.insert(change)),
         }
     }
 
