@@ -1,4 +1,4 @@
-//! Keys of uploads that came to nothing while the store did not answer. Their rows say that the request is under
+//! Keys of uploads, or of their tries, that came to nothing while the store did not answer. Their rows say that the request is under
 //! way in this process, which lives: other processes would refuse every repetition until the row's time is over.
 
 use super::idempotency;

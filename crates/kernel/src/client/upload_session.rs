@@ -389,7 +389,7 @@ impl UploadSession {
         &self.submission
     }
 
-    /// The id that the task will have, unless it repeats a request that came before.
+    /// The id that the task will have, unless it repeats a request that came before; it may change with the first file.
     #[must_use]
     pub const fn task_id(&self) -> TaskId {
         self.id

@@ -13,12 +13,10 @@ impl UploadSession {
         let engine = self.engine.clone();
         let mut lost = Vec::new();
         loop {
-            // Before the answer, which may be lost.
-            self.begun = true;
-            let mut is_sent = false;
-            // A row whose answer was lost may be written as late as after the sweep of a row that was written
-            // later: were it of the same id, the submission would take it for its own, with files that are gone.
-            // So each try is a receive of its own, and a row that is not used is left to its time.
+            // Before the answer, which may be lost. An id that was sent before and refused is free.
+            let mut is_sent = std::mem::replace(&mut self.begun, true);
+            // A row without an answer may be written late, even after another row was swept. With the same id, the
+            // submission would take it, and its files are gone. So each try is a receive of its own.
             let begin = || {
                 if std::mem::replace(&mut is_sent, true) {
                     lost.push(std::mem::replace(&mut self.id, engine.new_task_id()));
