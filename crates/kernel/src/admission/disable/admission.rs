@@ -4,7 +4,7 @@ use super::judge::{self, Admission};
 use super::refusal::Refusal;
 use super::switch::settled_row;
 use crate::engine::Engine;
-use crate::ports::{StoreError, TypeRow};
+use crate::ports::{Disabled, StoreError, TypeRow};
 use crate::task::TaskType;
 use counterstep_contracts::TaskId;
 
@@ -17,9 +17,9 @@ pub(crate) async fn admit(
     probe: Option<TypeRow>,
 ) -> Result<Result<Option<TypeRow>, Refusal>, StoreError> {
     if let Some(probe) = probe
-        && is_probe(engine, &probe, task).await?
+        && let Some(row) = hand_over(engine, probe, task).await?
     {
-        return Ok(Ok(Some(probe)));
+        return Ok(Ok(Some(row)));
     }
     let name = task_type.decl.name;
     let disabled = &engine.disabled_types;
@@ -69,12 +69,40 @@ pub(crate) async fn admit(
     }
 }
 
-/// Whether a submission that was let through as the probe still is it: otherwise its type is open by now, or has another probe.
-async fn is_probe(engine: &Engine, probe: &TypeRow, task: TaskId) -> Result<bool, StoreError> {
-    let mut rows = engine.ports.store.types().await?.rows.into_iter();
-    let now = rows.find(|row| row.name == probe.name);
-    let disabled = now.and_then(|row| row.disabled);
-    Ok(disabled.is_none_or(|disabled| disabled.probe.is_some_and(|(probe, _)| probe == task)))
+/// The row by which a submission that was let through as the probe still is it, under this id; `None`: its type has another probe, or
+/// none. The id may be another one by now: it is replaced in one write, since between two the type could stay closed by a probe that
+/// never comes.
+async fn hand_over(
+    engine: &Engine,
+    probe: TypeRow,
+    task: TaskId,
+) -> Result<Option<TypeRow>, StoreError> {
+    let old = probe.disabled.and_then(|disabled| disabled.probe);
+    let old = old.map(|(task, _)| task);
+    loop {
+        let rows = engine.ports.store.types().await?.rows.into_iter();
+        let mut rows = rows.filter(|row| row.name == probe.name);
+        let Some((disabled, mut row)) = rows.find_map(|row| Some((row.disabled?, row))) else {
+            // It is open by now.
+            return Ok(Some(probe));
+        };
+        let since = match disabled.probe {
+            Some((now, _)) if now == task => return Ok(Some(row)),
+            Some((now, since)) if Some(now) == old => since,
+            _ => return Ok(None),
+        };
+        row.disabled = Some(Disabled {
+            probe: Some((task, since)),
+            ..disabled
+        });
+        row.rev = row.rev.next();
+        match engine.ports.store.put_type(&row).await {
+            Ok(true) => return Ok(Some(row)),
+            // A revision conflict, or no answer: the row has the outcome.
+            Ok(false) | Err(StoreError::Unknown(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// A probe that came to nothing before it was a task: the next submission may be one. Best

@@ -76,7 +76,7 @@ impl UploadSession {
     }
 
     /// Whether its type takes it, and whether as the probe of a disabled one.
-    pub(super) async fn ask_type(&mut self) -> Result<(), SubmitError> {
+    async fn ask_type(&mut self) -> Result<(), SubmitError> {
         let probe = self.probe.clone();
         let admitted = admission::admit(&self.engine, &self.task_type, self.id, probe).await?;
         let (probe, refused) = match admitted {

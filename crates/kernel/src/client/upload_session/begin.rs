@@ -26,7 +26,7 @@ impl UploadSession {
             let written = engine.commit_receive(begin).await;
             self.leave(&lost);
             match written {
-                Ok(()) => break,
+                Ok(()) => return Ok(true),
                 Err(CommitError::KeyTaken) => self.begun = false,
                 Err(error) => return Err(from_commit(error)),
             }
@@ -39,12 +39,6 @@ impl UploadSession {
             self.replay = Some(first);
             return Ok(false);
         }
-        if !lost.is_empty() && self.probe.is_some() {
-            // A probe is one by its id.
-            self.is_no_probe().await;
-            self.ask_type().await?;
-        }
-        Ok(true)
     }
 
     /// A receive of this id, and its claim on the key.
