@@ -14,6 +14,9 @@ use counterstep_contracts::workers::WorkerState;
 use serde_json::Value;
 use std::sync::Arc;
 
+/// Maximum number of requests and tries from which one look takes a key: more than a request has tries while it waits.
+const MOST_FREED: u32 = 16;
+
 /// Fingerprint and answer of the first request with a key, as far as it pays to look before the
 /// commit.
 pub(super) async fn look(
@@ -35,7 +38,7 @@ pub(super) async fn look(
     }
 }
 
-/// The same from the row; `None`: there is none, or it was one of a process that is gone.
+/// The same from the row; `None`: there is none, or those that had the key came to nothing.
 pub(super) async fn read(
     engine: &Engine,
     submission: &Submission,
@@ -43,35 +46,25 @@ pub(super) async fn read(
     let Some(key) = &submission.key else {
         return Ok(None);
     };
-    let Some(row) = engine
-        .ports
-        .store
-        .idempotency(&submission.tenant, key)
-        .await?
-    else {
-        return Ok(None);
-    };
-    if let Some(finished) = row.finished {
-        return Ok(Some(finished));
+    for _ in 0..MOST_FREED {
+        let store = &engine.ports.store;
+        let Some(row) = store.idempotency(&submission.tenant, key).await? else {
+            return Ok(None);
+        };
+        if let Some(finished) = row.finished {
+            return Ok(Some(finished));
+        }
+        let Some(owner) = row.owner else {
+            break;
+        };
+        if !is_gone(engine, &owner, row.task).await? {
+            break;
+        }
+        free(engine, submission, key, row.task).await?;
+        // A process that was only paused may have finished meanwhile, and the row of another lost try may be written: the row
+        // decides, and the commit after it.
     }
-    let Some(owner) = row.owner else {
-        return Err(SubmitError::InProgress);
-    };
-    if !is_gone(engine, &owner, row.task).await? {
-        return Err(SubmitError::InProgress);
-    }
-    free(engine, submission, key, row.task).await?;
-    // A process that was only paused may have finished meanwhile: the row decides, and the commit
-    // after it.
-    match engine
-        .ports
-        .store
-        .idempotency(&submission.tenant, key)
-        .await?
-    {
-        None => Ok(None),
-        Some(row) => row.finished.map(Some).ok_or(SubmitError::InProgress),
-    }
+    Err(SubmitError::InProgress)
 }
 
 /// The same in place of a refusal that comes before the commit, which would have found the key: what the first
@@ -107,8 +100,8 @@ async fn is_gone(engine: &Engine, owner: &str, task: TaskId) -> Result<bool, Sub
     Ok(found.is_some_and(|seen| seen.state(workers.now) != WorkerState::Alive))
 }
 
-/// Takes the key from a request that arrived at a process that is gone. If the process is only
-/// paused, its submission finds the key taken or free, as any other would: of two requests with one
+/// Takes the key from a request that arrived at a process that is gone, or from a try of this process that was lost. If a process is
+/// only paused, its submission finds the key taken or free, as any other would: of two requests with one
 /// key at most one becomes a task. Its files are the sweep's, as those of any request that broke
 /// off.
 async fn free(
@@ -117,7 +110,7 @@ async fn free(
     key: &str,
     task: TaskId,
 ) -> Result<(), SubmitError> {
-    tracing::info!(%task, "a request came to nothing in its process: its Idempotency-Key is free again");
+    tracing::info!(%task, "freeing an Idempotency-Key: the request that claimed it, or the try of one, came to nothing");
     let abandon = IdempotencyWrite::Abandon {
         tenant: submission.tenant.clone(),
         key: key.to_owned(),
