@@ -19,7 +19,8 @@ macro_rules! overdue {
 /// What `counterstep_refuse` is called with where not every receive that was to be taken could.
 pub(super) const NOT_THERE: &str = "receives_taken";
 
-// A repetition: a commit whose answer was lost is sent again.
+// After a lost answer the next try has an id of its own. A row of the same id is that of an earlier program, which sent the commit
+// again: a repetition changes nothing.
 const BEGIN: &str =
     ", receives_begun AS (INSERT INTO receives (task, tenant, is_condemned, sweep_at)
   SELECT u.task, u.tenant, FALSE, now() + u.sweep_after FROM ok, ";

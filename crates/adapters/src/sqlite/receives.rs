@@ -22,7 +22,8 @@ fn decoded(rows: Vec<ReceiveRow>) -> Vec<Receive> {
     readable
 }
 
-/// Adds one, unless it is there: a repetition changes nothing.
+/// Adds one, unless it is there: after a lost answer the next try has an id of its own, and an earlier program sent the commit
+/// again, which changes nothing.
 pub(super) fn insert(
     connection: &mut SqliteConnection,
     task: TaskId,

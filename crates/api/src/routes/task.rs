@@ -195,7 +195,7 @@ pub(super) async fn at_rest(
     begun: Option<WaitFor>,
 ) -> Option<Shown> {
     let id = submitted.answer.task_id;
-    // Of a request that came before it is another one.
+    // It waits for another id where the request repeats an earlier one, or where its receive began once more after a lost answer.
     let begun = begun.filter(|begun| begun.task() == id);
     // The task is accepted, whatever this look comes to: the client learns more when it asks.
     let (record, rest) = load_at_rest(api, caller, id, wait.time, begun).await.ok()?;
