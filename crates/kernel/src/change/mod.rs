@@ -334,7 +334,7 @@ impl Engine {
             return Ok(());
         };
         let mut patience = Patience::new(self, Duration::ZERO);
-        let tried = self.until_answered(|| Cow::Borrowed(new), &mut patience);
+        let tried = self.until_answered(|_| Cow::Borrowed(new), &mut patience);
         let at = match tried.await {
             (Ok(now), _) => now,
             (Err(error), lost) => {
@@ -366,30 +366,32 @@ impl Engine {
         Ok(())
     }
 
-    /// Commits the beginning of a receive: what `begin` makes, which is called for each try.
+    /// Commits the beginning of a receive: what `begin` makes, which is called for each try. `true`: the one before had no answer,
+    /// and may be written yet.
     ///
     /// # Errors
     /// [`CommitError`]; with [`StoreError::Unknown`] each of them may be written all the same.
     pub(crate) async fn commit_receive(
         &self,
-        mut begin: impl FnMut() -> Transition + Send,
+        mut begin: impl FnMut(bool) -> Transition + Send,
     ) -> Result<(), CommitError> {
         let mut patience = Patience::new(self, Duration::ZERO);
-        let begin = || Cow::Owned(vec![Arc::new(begin())]);
+        let begin = |is_lost| Cow::Owned(vec![Arc::new(begin(is_lost))]);
         let (written, _) = self.until_answered(begin, &mut patience).await;
         written.map(drop)
     }
 
-    /// Commits what `next` gives for each try until the store answers. `true`: an answer was lost on the way.
+    /// Commits what `next` gives for each try until the store answers; `next` learns whether the answer to the one before was lost.
+    /// `true`: an answer was lost on the way.
     async fn until_answered<'a>(
         &self,
-        mut next: impl FnMut() -> Cow<'a, [Arc<Transition>]> + Send,
+        mut next: impl FnMut(bool) -> Cow<'a, [Arc<Transition>]> + Send,
         patience: &mut Patience<'_>,
     ) -> (Result<DbTime, CommitError>, bool) {
         let store = &self.ports.store;
-        let mut lost = false;
+        let (mut lost, mut is_last_lost) = (false, false);
         loop {
-            let new = next();
+            let new = next(is_last_lost);
             let error = match store.commit_all(&new).await {
                 Ok(committed) => return (Ok(committed.now), lost),
                 Err(CommitError::Store(error @ StoreError::Unknown(_))) => error,
@@ -400,7 +402,7 @@ impl Engine {
                 let limits = new.iter().map(|one| unknown_commits::patience(one));
                 patience.at_least(limits.max().unwrap_or_default());
             }
-            lost = true;
+            (lost, is_last_lost) = (true, matches!(error, StoreError::Unknown(_)));
             if let Err(error) = patience.wait(error).await {
                 return (Err(error.into()), lost);
             }

@@ -72,6 +72,8 @@ pub struct UploadSession {
     replay: Option<(String, Value)>,
     /// Its receive and its key may be in the store.
     begun: bool,
+    /// The ids of earlier tries of its receive without an answer: they may be written yet.
+    lost: Vec<TaskId>,
     firing: Option<Firing>,
     /// The task that it runs again, where it does.
     again: Option<Plan>,
@@ -125,6 +127,7 @@ impl UploadSession {
             keys: BTreeSet::new(),
             replay,
             begun: false,
+            lost: Vec::new(),
             firing: None,
             again: None,
             probe: None,

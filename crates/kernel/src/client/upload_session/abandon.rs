@@ -1,7 +1,7 @@
 //! The end of a request that comes to nothing.
 
 use super::UploadSession;
-use crate::change::transition::{IdempotencyWrite, ReceiveWrite};
+use crate::change::transition::ReceiveWrite;
 use crate::client::{abandoned, idempotency};
 use crate::keys;
 use counterstep_steps::guard;
@@ -13,15 +13,16 @@ impl UploadSession {
     pub fn abandon<'a>(mut self, why: &'a str) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             self.is_no_probe().await;
+            if self.begun && self.received.is_empty() {
+                // Without an answer: it may be written after what follows.
+                self.lost.push(self.id);
+            }
+            self.leave();
             if !self.begun {
                 return;
             }
             let receive = Some(ReceiveWrite::Abandoned);
-            let key = self.submission.key.clone();
-            let release = key.map(|key| IdempotencyWrite::Abandon {
-                tenant: self.submission.tenant.clone(),
-                key,
-            });
+            let release = self.release();
             // This first: a submission whose answer was lost may still be on its way into the
             // database. It finds its receive condemned and fails, or this has waited for it and
             // then finds the task; the files go in the first case only.
@@ -29,7 +30,8 @@ impl UploadSession {
             let written = idempotency::write(&self.engine, self.id, receive, release.clone());
             if finds_out && let Err(error) = written.await {
                 if let Some(release) = release.filter(|_| abandoned::is_away(&error)) {
-                    self.engine.abandoned.add(self.id, release);
+                    let now = self.engine.ports.clock.monotonic();
+                    self.engine.abandoned.add(self.id, release, now);
                 }
                 tracing::warn!(task = %self.id, why, %error, "a request came to nothing; its files are left to the sweep");
                 return;
