@@ -18,13 +18,12 @@ use counterstep_kernel::status::durations::{DurationsOf, durations};
 use counterstep_steps::TaskType;
 use counterstep_steps::times::{DbTime, rfc3339};
 use futures::future::BoxFuture;
-use serde_json::Value;
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 impl Run for ListTaskTypes {
     async fn run(cx: Cx, (): (), (): ()) -> Result<Page<TaskTypeView>, Refused> {
         let switches = cx.engine.ports.store.types().await?.rows;
+        let registry = &cx.engine.registry;
         let view = |task_type: &TaskType| {
             let decl = task_type.decl;
             let row = switches.iter().find(|row| row.name == decl.name).cloned();
@@ -40,20 +39,12 @@ impl Run for ListTaskTypes {
                 submit_to: format!("{}/api/tasks/{}", cx.mount_path, decl.route()),
                 definition_hash: decl.definition_hash(),
                 switch,
-                signals: signals(task_type),
+                signals: registry.signals_of(task_type).cloned().unwrap_or_default(),
             })
         };
-        let items = cx.engine.registry.iter().map(view);
+        let items = registry.iter().map(view);
         Ok(Page::whole(items.collect::<Result<_, Refused>>()?))
     }
-}
-
-/// What a program that sends a signal has to know of its body.
-fn signals(task_type: &TaskType) -> BTreeMap<String, Value> {
-    let steps = task_type.decl.steps.iter().zip(task_type.steps);
-    let of_signals =
-        steps.filter_map(|(step, code)| Some((step.name.to_owned(), code.signal_schema()?)));
-    of_signals.collect()
 }
 
 impl Run for DisableTaskType {

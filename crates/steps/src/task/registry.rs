@@ -10,6 +10,7 @@ use crate::state::{MissingState, NotMade, States};
 use counterstep_contracts::declaration::NamedPolicy;
 use counterstep_contracts::overrides::OTHERS;
 use counterstep_contracts::{Host, Retention, ScheduleSpec, StepDecl, UndoDecl};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The task types that a process knows.
@@ -36,6 +37,8 @@ pub(super) struct Registered {
     task_type: TaskType,
     /// Digest of its declaration, worked out once: every claim compares one.
     pub(super) definition: String,
+    /// Schemas of the bodies of signals, by the step that waits; also worked out once.
+    pub(super) signals: BTreeMap<String, Value>,
     /// Its tasks are left to other processes.
     pub(super) left: bool,
 }
@@ -154,6 +157,7 @@ impl Registry {
         let registered = Registered {
             task_type,
             definition: task_type.decl.definition_hash(),
+            signals: task_type.signals(),
             left: false,
         };
         if self.types.insert((name, version), registered).is_some() {

@@ -1,8 +1,29 @@
 //! The JSON schema of the body of a signal, for people and programs that send one. Must not check a body: `read_request` does.
 
-use super::types::StepCode;
+use super::registry::Registry;
+use super::types::{StepCode, TaskType};
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
+use std::collections::BTreeMap;
+
+impl Registry {
+    /// What [`StepCode::signal_schema`] makes of the steps of a type of this program, by their names.
+    #[must_use]
+    pub fn signals_of(&self, task_type: &TaskType) -> Option<&BTreeMap<String, Value>> {
+        let decl = task_type.decl;
+        self.registered(decl.name, decl.version)
+            .map(|it| &it.signals)
+    }
+}
+
+impl TaskType {
+    pub(super) fn signals(&self) -> BTreeMap<String, Value> {
+        let steps = self.decl.steps.iter().zip(self.steps);
+        let of_signals =
+            steps.filter_map(|(step, code)| Some((step.name.to_owned(), code.signal_schema()?)));
+        of_signals.collect()
+    }
+}
 
 impl StepCode {
     /// The JSON schema of the body of the signal that the step waits for, with the schemas that it refers to in `$defs`; `None`: it waits
