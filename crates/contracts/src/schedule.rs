@@ -9,6 +9,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
 
+/// Maximum characters of a schedule's name.
+const LONGEST_NAME: usize = 100;
+
+/// What a name must be.
+pub const NAME: &str =
+    "a schedule's name is 1 to 100 characters of a-z, A-Z, 0-9, `.`, `_` and `-`";
+
+/// Whether it can name a schedule.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    let usable = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    !matches!(name, "" | "." | "..") && name.len() <= LONGEST_NAME && name.bytes().all(usable)
+}
+
 text_enum!(
     /// What becomes of due times that no reconciler fired within the schedule's grace: all were
     /// away, say. Those within it all fire.

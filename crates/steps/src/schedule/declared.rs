@@ -4,9 +4,6 @@ use crate::task::{RequestError, TaskType};
 use counterstep_contracts::{Misfire, Overlap, ScheduleSpec};
 use serde_json::Value;
 
-/// Maximum characters of a schedule's name.
-const LONGEST_NAME: usize = 100;
-
 /// A schedule as code writes it down.
 ///
 /// ```
@@ -91,17 +88,6 @@ pub struct ScheduleMistake {
     pub name: String,
     /// What is wrong with it.
     pub why: String,
-}
-
-/// What a name must be.
-pub const NAME: &str =
-    "a schedule's name is 1 to 100 characters of a-z, A-Z, 0-9, `.`, `_` and `-`";
-
-/// Whether it can name a schedule.
-#[must_use]
-pub fn is_name(name: &str) -> bool {
-    let usable = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    !matches!(name, "" | "." | "..") && name.len() <= LONGEST_NAME && name.bytes().all(usable)
 }
 
 /// Whether a schedule can submit tasks of the type with this request. It keeps the request as it is written, and each
