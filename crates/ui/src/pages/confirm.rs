@@ -61,6 +61,11 @@ impl<'a> Form<'a> {
         self.shown.push(field);
     }
 
+    /// Whether it was sent, and is not only opened.
+    pub(super) const fn is_sent(&self) -> bool {
+        self.sent.is_some()
+    }
+
     /// Whether something was sent in a field of this name.
     pub(super) fn was_sent(&self, name: &str) -> bool {
         self.sent.is_some_and(|fields| fields.raw(name).is_some())
@@ -95,22 +100,38 @@ impl<'a> Form<'a> {
     }
 
     /// A text of several lines.
-    pub(super) fn text(&mut self, name: &str, label: Markup, at_first: &str) -> String {
+    pub(super) fn text(
+        &mut self,
+        name: &str,
+        label: Markup,
+        at_first: &str,
+        is_required: bool,
+    ) -> String {
         let text = self.value(name, at_first);
         let rows = at_first.lines().count().clamp(4, 12);
         let like = at_first.is_empty().then_some("{\"field\": \"value\"}");
         // HTML drops the line break that a text begins with.
         self.add(html! {
             label for=(name) { (label) }
-            textarea id=(name) class="code" name=(name) rows=(rows) spellcheck="false" required[!at_first.is_empty()] placeholder=[like] { "\n" (text) }
+            textarea id=(name) class="code" name=(name) rows=(rows) spellcheck="false" required[is_required] placeholder=[like] { "\n" (text) }
         });
         text
     }
 
     /// JSON; none where nothing was entered.
-    pub(super) fn json(&mut self, name: &str, label: Markup, at_first: &str) -> Option<Value> {
-        let text = self.text(name, label, at_first);
+    pub(super) fn json(
+        &mut self,
+        name: &str,
+        label: Markup,
+        at_first: &str,
+        is_required: bool,
+    ) -> Option<Value> {
+        let text = self.text(name, label, at_first, is_required);
         if text.trim().is_empty() {
+            if is_required && self.is_sent() {
+                let why = format!("`{name}` is missing; expected JSON");
+                self.refuse(ProblemCode::InvalidRequest, why);
+            }
             return None;
         }
         let read = serde_json::from_str(&text);
@@ -123,11 +144,23 @@ impl<'a> Form<'a> {
 
     /// A text of one line, with an example where it is empty.
     pub(super) fn line(&mut self, name: &str, label: Markup, at_first: &str, like: &str) -> String {
+        self.entry(name, label, at_first, like, false)
+    }
+
+    /// The same; a required one is not sent empty.
+    pub(super) fn entry(
+        &mut self,
+        name: &str,
+        label: Markup,
+        at_first: &str,
+        like: &str,
+        is_required: bool,
+    ) -> String {
         let text = self.value(name, at_first);
         let like = Some(like).filter(|it| !it.is_empty());
         self.add(html! {
             label for=(name) { (label) }
-            input id=(name) name=(name) value=(text) placeholder=[like];
+            input id=(name) name=(name) value=(text) placeholder=[like] required[is_required];
         });
         text.trim().to_owned()
     }
@@ -150,10 +183,25 @@ impl<'a> Form<'a> {
         all: &[(String, String)],
         at_first: &str,
     ) -> String {
+        self.chosen(name, label, all, at_first, false)
+    }
+
+    /// The same; a required one is not sent with a choice of no value.
+    pub(super) fn chosen(
+        &mut self,
+        name: &str,
+        label: impl Render,
+        all: &[(String, String)],
+        at_first: &str,
+        is_required: bool,
+    ) -> String {
+        // A browser sends the first one where no other is selected.
+        let known = all.iter().find(|(value, _)| value == at_first);
+        let at_first = known.or(all.first()).map_or("", |(value, _)| value);
         let chosen = self.value(name, at_first);
         self.add(html! {
             label for=(name) { (label) }
-            select id=(name) name=(name) {
+            select id=(name) name=(name) required[is_required] {
                 @for (value, text) in all { option value=(value) selected[*value == chosen] { (text) } }
             }
         });

@@ -229,7 +229,7 @@ fn filled(
     let typed = Typed {
         document: &taken.document,
         schema: &taken.schema,
-        example: &taken.example,
+        example: Some(&taken.example),
     };
     let label = html! { "Request of each task" };
     if let Some(request) = schema_fields::value(form, "request", &label, typed, request) {

@@ -1,5 +1,6 @@
-//! The part of a form that has a value of a declared type: a field for each field of an object, or JSON where the schema is not of
-//! such an object. Must not check a value against its schema: the interface does, and names the field.
+//! The part of a form that has a value of a declared type: a field for each field of an object, one field of a text, a number or a
+//! choice, or JSON where the schema is of another kind. Must not check a value against its schema: the interface does, and names the
+//! field.
 
 use super::confirm::Form;
 use counterstep_contracts::ProblemCode;
@@ -17,7 +18,7 @@ pub(super) struct Typed<'a> {
     pub(super) document: &'a Value,
     pub(super) schema: &'a Value,
     /// A value of it, to begin with where it is entered as JSON.
-    pub(super) example: &'a Value,
+    pub(super) example: Option<&'a Value>,
 }
 
 impl<'a> Typed<'a> {
@@ -37,24 +38,37 @@ impl<'a> Typed<'a> {
         }
     }
 
+    /// Whether null is a value of it.
+    fn allows_null(self) -> bool {
+        let is_null = |of: &Value| {
+            let has = |all: &Value, it: &Value| all.as_array().is_some_and(|all| all.contains(it));
+            let null = Value::from("null");
+            of["type"] == null || has(&of["type"], &null) || has(&of["enum"], &Value::Null)
+        };
+        let of = resolved(self.document, self.schema);
+        let choices = ["anyOf", "oneOf"].map(|key| of[key].as_array());
+        is_null(of) || choices.into_iter().flatten().flatten().any(is_null)
+    }
+
     /// What holds where nothing is entered.
     fn default(self) -> &'a Value {
         let own = self.schema.get("default");
         own.unwrap_or_else(|| &self.resolved()["default"])
     }
 
-    /// Its fields, where it is an object of known ones, and a form of them keeps this value.
-    fn fields(self, kept: Option<&Value>) -> Option<&'a Map<String, Value>> {
+    /// Its fields, where it is an object of known ones.
+    fn fields(self) -> Option<&'a Map<String, Value>> {
         let of = self.resolved();
         let fields = of["properties"].as_object().filter(|it| !it.is_empty())?;
         let is_no = |key: &str| matches!(of.get(key), None | Some(Value::Bool(false)));
         let is_known = is_no("additionalProperties") && COMPOSED.iter().all(|key| is_no(key));
-        let has = |(name, value): (&String, &Value)| {
-            // What is empty is left out: a text that is empty and need not be there would be lost.
-            fields.contains_key(name) && (value != "" || self.requires(name))
-        };
-        let keeps = kept.is_none_or(|it| it.as_object().is_some_and(|it| it.iter().all(has)));
-        (is_known && keeps).then_some(fields)
+        is_known.then_some(fields)
+    }
+
+    /// Whether a person enters it without JSON.
+    fn has_fields(self) -> bool {
+        let is_line = |kind| ["boolean", "string", "integer", "number"].contains(&kind);
+        self.fields().is_some() || self.words().is_some() || self.kind().is_some_and(is_line)
     }
 
     fn requires(self, name: &str) -> bool {
@@ -65,12 +79,18 @@ impl<'a> Typed<'a> {
     /// The texts of which it is one.
     fn words(self) -> Option<Vec<&'a str>> {
         let of = self.resolved();
-        let values = of["enum"].as_array().map(|all| all.iter().collect());
-        let described = || {
-            let all = of["oneOf"].as_array()?;
-            all.iter().map(|it| it.get("const")).collect()
+        // Those with a description have a branch each, and the others have one together.
+        let branches = match of["oneOf"].as_array() {
+            Some(all) => all.iter().collect(),
+            None => vec![of],
         };
-        let values: Vec<&Value> = values.or_else(described)?;
+        let mut values = Vec::new();
+        for it in branches {
+            match (it["enum"].as_array(), it.get("const")) {
+                (Some(all), _) => values.extend(all),
+                (None, only) => values.push(only?),
+            }
+        }
         let values = values.into_iter().filter(|it| !it.is_null());
         values.map(Value::as_str).collect()
     }
@@ -88,8 +108,8 @@ impl<'a> Typed<'a> {
     }
 }
 
-/// The value that the form holds. Its fields are named `NAME.FIELD`; JSON is in one of this name. None where nothing was entered, or
-/// where it cannot be read. `kept`: what it holds at first, where it is not new.
+/// The value that the form holds. The fields of an object are named `NAME.FIELD`, the one field of another value `NAME.value`; JSON is
+/// in one of this name. None where nothing was entered, or where it cannot be read. `kept`: what it holds at first, where it is not new.
 pub(super) fn value(
     form: &mut Form<'_>,
     name: &str,
@@ -97,12 +117,49 @@ pub(super) fn value(
     typed: Typed<'_>,
     kept: Option<&Value>,
 ) -> Option<Value> {
-    // What was sent as JSON comes back as JSON.
-    let fields = typed.fields(kept).filter(|_| !form.was_sent(name));
-    let Some(fields) = fields else {
-        let label = html! { (label) span.quiet { ", as JSON of its declared type" } };
-        let at_first = kept.unwrap_or(typed.example);
-        return form.json(name, label, &format!("{at_first:#}"));
+    // Fields cannot hold each value. They show one that they would send as it is.
+    let keep = |kept: &Value| {
+        let opened = in_fields(&mut Form::of(None), name, label, typed, Some(kept));
+        opened.as_ref() == Some(kept)
+    };
+    let is_by_fields = match form.is_sent() {
+        // It comes back as it was sent.
+        true => !form.was_sent(name),
+        false => kept.is_none_or(keep),
+    };
+    match is_by_fields && typed.has_fields() {
+        true => in_fields(form, name, label, typed, kept),
+        false => as_json(form, name, label, typed, kept),
+    }
+}
+
+fn as_json(
+    form: &mut Form<'_>,
+    name: &str,
+    label: &Markup,
+    typed: Typed<'_>,
+    kept: Option<&Value>,
+) -> Option<Value> {
+    let label = html! { (label) span.quiet { ", as JSON of its declared type" } };
+    let at_first = kept.or(typed.example).map(|it| format!("{it:#}"));
+    form.json(name, label, &at_first.unwrap_or_default(), true)
+}
+
+fn in_fields(
+    form: &mut Form<'_>,
+    name: &str,
+    label: &Markup,
+    typed: Typed<'_>,
+    kept: Option<&Value>,
+) -> Option<Value> {
+    let Some(fields) = typed.fields() else {
+        let only = Field {
+            name: format!("{name}.value"),
+            label: label.clone(),
+            is_required: true,
+            at_first: kept.unwrap_or(&Value::Null),
+        };
+        return of_one(form, &only, typed);
     };
     let mut found = Map::new();
     let before = form.count();
@@ -155,24 +212,55 @@ impl Field<'_> {
 
 /// The value of a field; none: it is left out.
 fn of_one(form: &mut Form<'_>, it: &Field<'_>, typed: Typed<'_>) -> Option<Value> {
+    let entered = entered(form, it, typed);
+    entered.or_else(|| left_empty(form, it, typed))
+}
+
+/// What a field without a value stands for.
+fn left_empty(form: &mut Form<'_>, it: &Field<'_>, typed: Typed<'_>) -> Option<Value> {
+    let default = typed.default();
+    let is_nothing = |value: &Value| value.is_null() || value == "";
+    // Without it the type would take its default in place of what was cleared.
+    let is_cleared = form.was_sent(&it.name) && !is_nothing(it.at_first) && !is_nothing(default);
+    if (it.is_required || is_cleared) && typed.allows_null() {
+        return Some(Value::Null);
+    }
+    let expected = match is_cleared {
+        true => format!("`{default}` or another value"),
+        false => "a value".to_owned(),
+    };
+    if is_cleared || (it.is_required && form.is_sent()) {
+        let why = format!("`{}` is missing; expected {expected}", it.name);
+        form.refuse(ProblemCode::InvalidRequest, why);
+    }
+    None
+}
+
+/// What was entered in a field, or is there at first.
+fn entered(form: &mut Form<'_>, it: &Field<'_>, typed: Typed<'_>) -> Option<Value> {
+    let is_required = it.is_required && !typed.allows_null();
     match (typed.words(), typed.kind()) {
         (Some(words), _) => {
-            let chosen = choice(form, it, words.into_iter().map(|word| (word, word)));
+            let all = words.into_iter().map(|word| (word, word));
+            let chosen = choice(form, it, is_required, all);
             (!chosen.is_empty()).then_some(Value::String(chosen))
         }
         (None, Some("boolean")) => {
-            let chosen = choice(form, it, [("true", "yes"), ("false", "no")].into_iter());
-            chosen.parse().ok().map(Value::Bool)
+            let all = [("true", "yes"), ("false", "no")].into_iter();
+            choice(form, it, is_required, all)
+                .parse()
+                .ok()
+                .map(Value::Bool)
         }
-        (None, Some("string")) => text(form, it),
-        (None, Some("integer" | "number")) => number(form, it),
+        (None, Some("string")) => text(form, it, is_required),
+        (None, Some("integer" | "number")) => number(form, it, is_required),
         _ => {
             let at_first = match it.at_first {
                 Value::Null => String::new(),
                 value => format!("{value:#}"),
             };
             let label = html! { (it.label) span.quiet { ", as JSON" } };
-            form.json(&it.name, label, &at_first)
+            form.json(&it.name, label, &at_first, is_required)
         }
     }
 }
@@ -180,6 +268,7 @@ fn of_one(form: &mut Form<'_>, it: &Field<'_>, typed: Typed<'_>) -> Option<Value
 fn choice<'a>(
     form: &mut Form<'_>,
     it: &Field<'_>,
+    is_required: bool,
     all: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> String {
     // One that has to be chosen is not chosen by chance.
@@ -187,23 +276,24 @@ fn choice<'a>(
     let all: Vec<_> = all
         .map(|(value, text)| (value.to_owned(), text.to_owned()))
         .collect();
-    form.choice(&it.name, &it.label, &all, &it.line())
+    form.chosen(&it.name, &it.label, &all, &it.line(), is_required)
 }
 
-fn text(form: &mut Form<'_>, it: &Field<'_>) -> Option<Value> {
-    let at_first = it.line();
+fn text(form: &mut Form<'_>, it: &Field<'_>, is_required: bool) -> Option<Value> {
+    let (at_first, label) = (it.line(), it.label.clone());
     // A field of one line drops line breaks; one of several sends them as browsers write them.
     let _ = match form.value(&it.name, &at_first).contains('\n') {
-        true => form.text(&it.name, it.label.clone(), &at_first),
-        false => form.line(&it.name, it.label.clone(), &at_first, ""),
+        true => form.text(&it.name, label, &at_first, is_required),
+        false => form.entry(&it.name, label, &at_first, "", is_required),
     };
     // As it was entered: its spaces count.
-    let text = form.value(&it.name, &at_first).replace("\r\n", "\n");
-    (it.is_required || !text.is_empty()).then_some(Value::String(text))
+    let text = form.value(&it.name, &at_first);
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
+    (!text.is_empty()).then_some(Value::String(text))
 }
 
-fn number(form: &mut Form<'_>, it: &Field<'_>) -> Option<Value> {
-    let text = form.line(&it.name, it.label.clone(), &it.line(), "");
+fn number(form: &mut Form<'_>, it: &Field<'_>, is_required: bool) -> Option<Value> {
+    let text = form.entry(&it.name, it.label.clone(), &it.line(), "", is_required);
     if text.is_empty() {
         return None;
     }
@@ -217,108 +307,4 @@ fn number(form: &mut Form<'_>, it: &Field<'_>) -> Option<Value> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::query::Fields;
-    use serde_json::json;
-
-    fn order() -> Value {
-        json!({
-            "$ref": "#/$defs/Order",
-            "$defs": {
-                "Order": {"type": "object", "required": ["name", "count", "side"], "properties": {
-                    "name": {"type": "string"}, "count": {"type": "integer"}, "urgent": {"type": ["boolean", "null"]},
-                    "note": {"type": ["string", "null"]}, "price": {"type": "number", "default": 2},
-                    "side": {"$ref": "#/$defs/Side", "description": "Which one."},
-                    "to": {"anyOf": [{"$ref": "#/$defs/Address"}, {"type": "null"}]},
-                }},
-                "Side": {"oneOf": [{"const": "left"}, {"const": "right"}]},
-                "Address": {"type": "object", "properties": {"city": {"type": "string"}}},
-            },
-        })
-    }
-
-    /// What a form of this schema holds, why it is not sent, and how it is shown.
-    fn held(
-        schema: &Value,
-        kept: Option<&Value>,
-        sent: Option<&[(&str, &str)]>,
-    ) -> (Option<Value>, Option<String>, String) {
-        let pairs = sent.map(|all| {
-            let all = all.iter();
-            all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-        });
-        let sent = pairs.map(|all| Fields::of_pairs(all.collect()));
-        let mut form = Form::of(sent.as_ref());
-        let typed = Typed {
-            document: schema,
-            schema,
-            example: &json!({"name": "an example"}),
-        };
-        let found = value(&mut form, "r", &html! { "R" }, typed, kept);
-        let shown = form.shown().iter().map(|it| it.0.clone()).collect();
-        (found, form.why_not().map(str::to_owned), shown)
-    }
-
-    #[test]
-    fn an_object_has_a_field_for_each_of_its_fields_and_what_is_empty_is_left_out() {
-        let sent = [
-            ("r.name", " Kim "),
-            ("r.count", "12"),
-            ("r.urgent", "false"),
-            ("r.note", ""),
-            ("r.price", "2.5"),
-            ("r.side", "right"),
-            ("r.to", "{\"city\": \"Bonn\"}"),
-        ];
-        let (found, wrong, shown) = held(&order(), None, Some(&sent));
-        let expected = json!({
-            "name": " Kim ", "count": 12, "urgent": false, "price": 2.5, "side": "right", "to": {"city": "Bonn"},
-        });
-        assert_eq!((found, wrong), (Some(expected), None));
-        assert!(
-            shown.contains("<option value=\"right\" selected>"),
-            "{shown}"
-        );
-        assert!(shown.contains(", Which one</span>"), "{shown}");
-        let (_, _, shown) = held(&order(), None, None);
-        assert!(shown.contains("name=\"r.price\" value=\"2\""), "{shown}");
-        assert!(!shown.contains("an example"), "{shown}");
-    }
-
-    #[test]
-    fn what_is_no_number_is_refused_with_its_field_and_shown_as_it_was_entered() {
-        let (_, wrong, shown) = held(&order(), None, Some(&[("r.count", "a dozen")]));
-        assert_eq!(wrong.as_deref(), Some("`r.count`: `a dozen` is no number"));
-        assert!(
-            shown.contains("name=\"r.count\" value=\"a dozen\""),
-            "{shown}"
-        );
-    }
-
-    #[test]
-    fn a_value_that_fields_would_change_and_a_type_without_fields_are_json() {
-        let kept = json!({"name": "Kim\nLee", "count": 1, "side": "left"});
-        let (found, ..) = held(&order(), Some(&kept), None);
-        assert_eq!(found.as_ref(), Some(&kept));
-        for kept in [
-            json!({"name": "", "later": 1}),
-            json!({"note": ""}),
-            json!(4),
-        ] {
-            let (found, _, shown) = held(&order(), Some(&kept), None);
-            assert_eq!(found, Some(kept));
-            assert!(shown.contains("<textarea id=\"r\""), "{shown}");
-        }
-        for schema in [
-            json!({}),
-            json!({"type": "object"}),
-            json!({"type": "string"}),
-        ] {
-            let (found, ..) = held(&schema, None, None);
-            assert_eq!(found, Some(json!({"name": "an example"})));
-        }
-        let sent: &[_] = &[("r", "{\"name\": 1}")];
-        assert_eq!(held(&order(), None, Some(sent)).0, Some(json!({"name": 1})));
-    }
-}
+mod tests;

@@ -109,7 +109,7 @@ async fn asked<'a>(visit: &PageRequest, sent: Option<&'a Fields>) -> Result<Prop
 
 fn with_json(form: &mut Form<'_>, example: &Value, elsewhere: Equivalents) -> Equivalents {
     let label = html! { "Request" span.quiet { ", as JSON" } };
-    let request = form.text("request", label, &format!("{example:#}"));
+    let request = form.text("request", label, &format!("{example:#}"), true);
     let mut elsewhere = elsewhere.request(request.trim().to_owned());
     let label =
         html! { "Idempotency key" span.quiet { ", so that a second time makes no second task" } };

@@ -16,7 +16,6 @@ use crate::query::{Address, Fields};
 use actix_web::{HttpRequest, web};
 use counterstep_contracts::access::Role;
 use counterstep_contracts::commands::WHOLE_BODY;
-use counterstep_contracts::first_request::sample;
 use counterstep_contracts::http::TaskView;
 use counterstep_contracts::operator::OperatorMove;
 use counterstep_contracts::{ProblemCode, TaskStatus};
@@ -165,7 +164,7 @@ fn filled(can: &OperatorMove, found: &Found, form: &mut Form<'_>) -> OperatorMov
             "from" => from(form, task),
             field => {
                 let at_first = body.get(field).map_or_else(String::new, Value::to_string);
-                form.json(field, label(field, can), &at_first)
+                form.json(field, label(field, can), &at_first, !at_first.is_empty())
             }
         };
         if let Some(value) = value {
@@ -193,13 +192,14 @@ fn signal(can: &OperatorMove, found: &Found, form: &mut Form<'_>) -> Option<Valu
     let declared = found.declaration.as_ref();
     let schema = declared.and_then(|it| it["signals"].get(step));
     let Some(schema) = schema else {
-        return form.json(WHOLE_BODY, label(WHOLE_BODY, can), "{}");
+        return form.json(WHOLE_BODY, label(WHOLE_BODY, can), "{}", true);
     };
     let legend = html! { "Answer for " code { (step) } };
     let typed = Typed {
         document: schema,
         schema,
-        example: &sample(schema, schema),
+        // What one press sends is an answer: a person enters it.
+        example: None,
     };
     schema_fields::value(form, WHOLE_BODY, &legend, typed, None)
 }
