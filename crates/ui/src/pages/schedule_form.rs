@@ -16,16 +16,21 @@ use crate::notice;
 use crate::page_request::PageRequest;
 use crate::query::{Fields, segment};
 use actix_web::{HttpRequest, web};
-use counterstep_contracts::access::Role;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use counterstep_contracts::declaration::kebab_case;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::{About, Takes};
-use counterstep_contracts::schedule::{ScheduleSpec, ScheduleView};
+use counterstep_contracts::schedule::{NAME, ScheduleSpec, ScheduleView, is_name};
 use counterstep_contracts::{Misfire, Overlap, ProblemCode};
 use maud::html;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 const PUT: &str = "putSchedule";
+
+/// The field with a digest of the schedule that an edit was opened with.
+const SEEN: &str = "seen";
 
 /// The expression that a new one begins with.
 const DAILY: &str = "0 3 * * *";
@@ -41,7 +46,7 @@ enum Of {
 /// The types that a new schedule may submit; with one, the form.
 pub(crate) async fn new(request: HttpRequest) -> Answer {
     let visit = PageRequest::of(&request).await?;
-    visit.needs(Role::Operate)?;
+    needs_role(&visit)?;
     if Fields::of(request.query_string()).get("type").is_none() {
         return choices(&visit).await;
     }
@@ -67,6 +72,12 @@ pub(crate) async fn change(request: HttpRequest, payload: web::Payload) -> Answe
     let fields = forms::read(&visit, payload).await?;
     let proposal = asked(&visit, &kept(&visit).await?, Some(&fields)).await?;
     confirm::send(&visit, &proposal).await
+}
+
+/// Refuses those who may not set one.
+fn needs_role(visit: &PageRequest) -> Result<(), Failed> {
+    let role = About::of_operation(PUT).and_then(|about| about.access.role());
+    role.map_or(Ok(()), |role| visit.needs(role))
 }
 
 /// By its route, or by its name, which an address takes too.
@@ -121,7 +132,7 @@ async fn asked<'a>(
     of: &Of,
     sent: Option<&'a Fields>,
 ) -> Result<Proposal<'a>, Failed> {
-    visit.needs(Role::Operate)?;
+    needs_role(visit)?;
     let mut form = Form::of(sent);
     let (spec, title, preview) = match of {
         Of::New(route) => (
@@ -136,7 +147,7 @@ async fn asked<'a>(
             it.spec.clone(),
             format!("What would happen if I change {}?", it.name),
             html! {
-                p { "Due times from now on are those of its new words. Tasks that were submitted go on." }
+                p { "Due times from now on are those of the new expression. Tasks that were submitted go on." }
                 (next_due(it))
             },
         ),
@@ -148,7 +159,10 @@ async fn asked<'a>(
     }
     let name = match of {
         Of::New(route) => new_name(visit, &mut form, route).await,
-        Of::Kept(it) => it.name.clone(),
+        Of::Kept(it) => {
+            unchanged(&mut form, it);
+            it.name.clone()
+        }
     };
     let request = match of {
         Of::New(_) => None,
@@ -171,18 +185,29 @@ async fn asked<'a>(
     })
 }
 
+/// An edit sends all of a schedule: what others changed meanwhile would be lost. Its revision grows with each firing too, which changes
+/// none of what is sent.
+fn unchanged(form: &mut Form<'_>, it: &ScheduleView) {
+    let spec = serde_json::to_vec(&it.spec).unwrap_or_default();
+    let now = URL_SAFE_NO_PAD.encode(Sha256::digest(spec));
+    let seen = form.value(SEEN, &now);
+    if seen != now {
+        let why = format!(
+            "`{}` was changed after this form was opened; expected the one that it shows: open the form again from the list \
+             of schedules, and enter the change there",
+            it.name
+        );
+        form.refuse(ProblemCode::InvalidRequest, why);
+    }
+    form.add(html! { input type="hidden" name=(SEEN) value=(seen); });
+}
+
 /// The name of a new one. The interface would change one that there is.
 async fn new_name(visit: &PageRequest, form: &mut Form<'_>, route: &str) -> String {
     let label = html! { "Name" span.quiet { ", of A-Z a-z 0-9 . _ -" } };
     let name = form.line("name", label, route, "");
-    let is_name = !name.is_empty()
-        && name.len() <= 100
-        && ![".", ".."].contains(&name.as_str())
-        && name
-            .bytes()
-            .all(|sign| sign.is_ascii_alphanumeric() || b"._-".contains(&sign));
-    if !is_name {
-        let why = format!("`name`: `{name}`: expected 1 to 100 of A-Z a-z 0-9 . _ -");
+    if !is_name(&name) {
+        let why = format!("`name`: `{name}`: {NAME}");
         form.refuse(ProblemCode::InvalidRequest, why);
     } else if form.was_sent("name") {
         match visit.get::<ScheduleView>(&path(&name)).await {
@@ -260,6 +285,9 @@ fn policies(form: &mut Form<'_>, mut sent: Sent, spec: &ScheduleSpec) -> Equival
     sent.text("overlap", &overlap, usual.overlap.as_str());
     let label = html! { "Late after" span.quiet { ", as 1m: a due time counts as missed then" } };
     let grace = form.line("grace", label, &spec.grace, &usual.grace);
+    if grace.is_empty() {
+        missing(form, "grace", &usual.grace);
+    }
     sent.text("grace", &grace, &usual.grace);
     let label = html! { "Due times that fire at once" span.quiet { " where missed ones catch up, the newest" } };
     let most = form.number("catch_up_limit", label, &spec.catch_up_limit.to_string());
@@ -267,13 +295,22 @@ fn policies(form: &mut Form<'_>, mut sent: Sent, spec: &ScheduleSpec) -> Equival
         Ok(most) if most != usual.catch_up_limit => {
             sent.0 = with(sent.0, "catch_up_limit", most.into());
         }
-        Err(_) if !most.is_empty() => {
+        Ok(_) => {}
+        Err(_) if most.is_empty() => {
+            missing(form, "catch_up_limit", &usual.catch_up_limit.to_string());
+        }
+        Err(_) => {
             let why = format!("`catch_up_limit`: `{most}` is no number");
             form.refuse(ProblemCode::InvalidRequest, why);
         }
-        _ => {}
     }
     sent.0
+}
+
+/// Without it the interface would take what is usual, which the form had not.
+fn missing(form: &mut Form<'_>, field: &str, usual: &str) {
+    let why = format!("`{field}` is missing; expected `{usual}` or another value");
+    form.refuse(ProblemCode::InvalidRequest, why);
 }
 
 /// What is sent.

@@ -139,6 +139,7 @@ async fn without_scripts_a_schedule_is_made_paused_edited_and_deleted() {
     tab.open(&shop.url("/ui/schedules/new?type=check-stock"))
         .await;
     tab.fill("#name", "weekly").await;
+    tab.fill("[name='request.name']", "Aurora").await;
     tab.follow("form button.primary").await;
     tab.shows("a schedule `weekly` exists").await;
     tab.open(&shop.url("/ui/schedules")).await;
@@ -149,6 +150,64 @@ async fn without_scripts_a_schedule_is_made_paused_edited_and_deleted() {
     // What the program declares is paused here, and changed there.
     let edit = "document.querySelector(\"a[href$='/schedules/nightly/edit']\")";
     assert_eq!(tab.eval(edit).await, Value::Null);
+    shop.assert_asks_own(&tab);
+}
+
+async fn set(shop: &Shop, path: &str, spec: &Value) -> Value {
+    let put = shop.api.request(Method::PUT, path).json(spec);
+    let answer = put.send().await.expect("an answer");
+    assert!(answer.status().is_success(), "{path}: {answer:?}");
+    read(shop, path).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edit_leaves_the_rest_as_it_was_and_does_not_take_back_what_others_changed() {
+    let shop = Shop::open().await;
+    let browser = Browser::start().await;
+    let tab = browser.tab().await;
+    let path = "/api/schedules/once";
+    let request = json!({"name": "all", "shelf": 17});
+    let spec = json!({
+        "type": "CheckStock", "run_at": "2099-12-24T18:00:00+01:00", "request": request, "misfire": "catch_up",
+        "overlap": "allow", "catch_up_limit": 7, "grace": "5m",
+    });
+    let made = set(&shop, path, &spec).await;
+    tab.open(&shop.url("/ui/schedules/once/edit")).await;
+    tab.eval("document.querySelector('#overlap').value = 'queue'")
+        .await;
+    tab.follow("form button.primary").await;
+    tab.shows("The schedule is set.").await;
+    let edited = read(&shop, path).await;
+    assert_eq!(edited["overlap"], "queue");
+    for same in [
+        "type",
+        "cron",
+        "zone",
+        "run_at",
+        "request",
+        "misfire",
+        "catch_up_limit",
+        "grace",
+    ] {
+        assert_eq!(edited[same], made[same], "{same}");
+    }
+
+    // What fields hold becomes what they cannot hold, between the form and its button.
+    let mut spec = spec;
+    spec["request"] = json!({"name": "all"});
+    set(&shop, path, &spec).await;
+    tab.open(&shop.url("/ui/schedules/once/edit")).await;
+    tab.fill("[name='request.name']", "some").await;
+    tab.fill("#grace", "9m").await;
+    spec["request"] = request;
+    let changed = set(&shop, path, &spec).await;
+    tab.follow("form button.primary").await;
+    tab.shows("`once` was changed after this form was opened")
+        .await;
+    assert_eq!(read(&shop, path).await, changed);
+    let entered =
+        "['request.name', 'grace'].map(it => document.querySelector(`[name='${it}']`).value)";
+    assert_eq!(tab.eval(entered).await, json!(["some", "9m"]));
     shop.assert_asks_own(&tab);
 }
 

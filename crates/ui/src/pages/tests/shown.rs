@@ -6,7 +6,7 @@ use super::{Desk, attribute};
 use actix_web::http::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// What a button of this name copies.
 fn copied(html: &str, name: &str) -> Option<String> {
@@ -130,8 +130,8 @@ async fn a_new_schedule_is_of_a_type_without_files_and_of_no_name_that_there_is(
     let address = "/schedules/new?type=order-lamp";
     for (name, why) in [
         ("nightly", "exists"),
-        ("a/b", "expected 1 to 100"),
-        ("", "expected 1 to 100"),
+        ("a/b", "1 to 100 characters"),
+        ("", "1 to 100 characters"),
     ] {
         let mut fields = desk.get(address).await.fields();
         fields.insert("name".to_owned(), name.to_owned());
@@ -145,5 +145,56 @@ async fn a_new_schedule_is_of_a_type_without_files_and_of_no_name_that_there_is(
         assert!(answer.html.contains("`name`"), "{}", answer.html);
         assert!(answer.html.contains(why), "{}", answer.html);
         assert_eq!(answer.fields(), fields, "{name}");
+    }
+}
+
+#[actix_web::test]
+async fn an_edit_of_a_schedule_that_was_changed_meanwhile_is_refused_and_comes_back_as_entered() {
+    let desk = Desk::new();
+    let address = "/schedules/nightly/edit";
+    let mut fields = desk.get(address).await.fields();
+    fields.insert("request.title".to_owned(), "some".to_owned());
+    let change = |name: &str, value: Value| {
+        let mut nightly = desk.notebook.nightly.borrow_mut();
+        nightly.insert(name.to_owned(), value);
+    };
+    // A firing changes nothing of what is sent.
+    change("revision", json!(2));
+    let (sent, answer) = desk.press(address, &fields, None).await;
+    assert_eq!((sent.is_some(), answer.status), (true, 303));
+    change("request", json!({"title": "all", "later": 1}));
+    // It is refused once more where its button is pressed once more: the form still does not show the change.
+    for _ in 0..2 {
+        let (sent, answer) = desk.press(address, &fields, None).await;
+        assert_eq!((sent, answer.status), (None, 422), "{}", answer.html);
+        let why = "`nightly` was changed after this form was opened";
+        assert!(answer.html.contains(why), "{}", answer.html);
+        assert_eq!(answer.fields(), fields);
+        fields = answer.fields();
+    }
+    let fields = desk.get(address).await.fields();
+    // Its request has now what fields cannot hold.
+    assert!(fields["request"].contains("\"later\": 1"), "{fields:?}");
+    let (sent, answer) = desk.press(address, &fields, None).await;
+    assert_eq!(answer.status, 303, "{}", answer.html);
+    let body: Value = serde_json::from_str(&sent.expect("a call").body).expect("JSON");
+    assert_eq!(body["request"]["later"], 1, "{body}");
+}
+
+#[actix_web::test]
+async fn what_a_schedule_cannot_do_without_is_not_sent_empty() {
+    let desk = Desk::new();
+    for (page, name) in [
+        ("/schedules/nightly/edit", "grace"),
+        ("/schedules/nightly/edit", "catch_up_limit"),
+        ("/schedules/nightly/edit", "request.title"),
+        ("/schedules/new?type=order-lamp", "request"),
+    ] {
+        let mut fields = desk.get(page).await.fields();
+        fields.insert(name.to_owned(), String::new());
+        let (sent, answer) = desk.press(page, &fields, None).await;
+        assert_eq!((sent, answer.status), (None, 422), "{}", answer.html);
+        let why = format!("`{name}` is missing; expected");
+        assert!(answer.html.contains(&why), "{name}: {}", answer.html);
     }
 }
