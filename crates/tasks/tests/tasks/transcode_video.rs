@@ -78,6 +78,12 @@ fn in_720p() -> Form {
     form(SAMPLE.get_or_init(|| video("1280x720", 3)).clone())
 }
 
+/// The same of the fewest pixels and frames that have both: a sweep renders it hundreds of times.
+fn square_in_720p() -> Form {
+    static SAMPLE: OnceLock<Vec<u8>> = OnceLock::new();
+    form(SAMPLE.get_or_init(|| video("720x720", 2)).clone())
+}
+
 async fn completed(task: &TestTask) -> TranscodeVideoResponse {
     assert_eq!(
         task.run_to_rest().await,
@@ -387,7 +393,7 @@ async fn what_is_no_video_is_refused_for_good_and_a_play_list_opens_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_fault_at_every_step_of_transcode_video_leaves_a_clean_slate() {
-    sweep::every_fault_within(transcoding, in_720p, Duration::from_secs(60)).await;
+    sweep::every_fault_within(transcoding, square_in_720p, Duration::from_secs(60)).await;
 }
 
 async fn read(task: &TestTask, file: &counterstep_steps::StoredFile) -> Vec<u8> {
