@@ -146,7 +146,14 @@ impl Rest {
     fn respond() {}
 }
 
-/// Waits for a person.
+/// What is out while its task waits.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Fee {
+    #[schemars(extend("x-amount" = {"minor": 2, "currency": "EUR"}))]
+    cents: u64,
+}
+
+/// Pays, and waits for a person.
 struct Park;
 
 #[distributed_task(queue = "walks")]
@@ -154,13 +161,18 @@ impl Park {
     type Request = End;
     type Response = ();
 
+    #[step(1, host = "worker", no_undo = "fees are not paid back")]
+    async fn pay() -> StepResult<Fee> {
+        Ok(Fee { cents: 250 })
+    }
+
     #[step(
-        1,
+        2,
         host = "worker",
         on_exhausted = "dead_letter",
         no_undo = "it does nothing"
     )]
-    async fn park(_end: &End) -> StepResult<u32> {
+    async fn park(_end: &End, _pay: &Fee) -> StepResult<u32> {
         Err(StepError::permanent("a person has to look"))
     }
 

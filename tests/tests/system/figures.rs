@@ -251,6 +251,10 @@ async fn each_documented_figure_moves_and_alarms_and_dashboard_ask_for_what_is_t
         let of_type = "{status=\"dead_lettered\",task_type=\"Park\"}";
         figures.moves(&format!("counterstep_{name}{of_type}")).await;
     }
+    for name in ["open_effects", "open_effects_amount"] {
+        let of_type = "{kind=\"waived\",task_type=\"Park\"";
+        figures.moves(&format!("counterstep_{name}{of_type}")).await;
+    }
 
     // With a pass a second no look may meet one that did something, or the last one when it is seconds old.
     reconciler.signal(Signal::Stop);

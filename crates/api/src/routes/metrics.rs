@@ -6,6 +6,7 @@ use crate::app_state::Api;
 use crate::query::Params;
 use actix_web::http::header::{ACCEPT, CONTENT_TYPE};
 use actix_web::{HttpRequest, HttpResponse, web};
+use counterstep_contracts::open_effects::OpenEffectSums;
 use counterstep_contracts::workers::{StatusView, WorkerState, WorkerView};
 use counterstep_kernel::ports::{ParkedCount, TaskCount};
 use counterstep_kernel::status::{InstallationFigures, LimitFigures};
@@ -15,7 +16,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicU64;
 
 /// Numbers of any size as Prometheus has them: it knows nothing but floating point.
@@ -39,7 +40,16 @@ pub(super) async fn metrics(api: web::Data<Api>, request: HttpRequest) -> Answer
 /// The whole page, in the text format of OpenMetrics.
 pub(crate) async fn page(api: &Api) -> String {
     let found = api.gauges.get(&api.engine, api.settings.gauges_for).await;
-    let registry = registry(found.as_ref(), &api.engine.settings.metrics_labels);
+    let mut registry = registry(found.as_ref(), &api.engine.settings.metrics_labels);
+    // Of a database that does not answer there is nothing.
+    if let Some(found) = found {
+        let keep = api.settings.gauges_for;
+        let parked = found.parked.iter().map(|it| it.count).sum();
+        let sums = api.gauges.open_effects(&api.engine, keep, parked);
+        if let Some(sums) = sums.await {
+            add_open_effects(&mut registry, &sums);
+        }
+    }
     let mut page = String::new();
     // A text takes whatever is written to it.
     let _ = encode_registry(&mut page, &registry);
@@ -164,6 +174,26 @@ fn add_parked(registry: &mut Registry, parked: &[ParkedCount]) {
     add(registry, "oldest_parked_seconds", help, ages);
 }
 
+fn add_open_effects(registry: &mut Registry, sums: &OpenEffectSums) {
+    let mut counts = BTreeMap::<Labels, f64>::new();
+    let mut amounts = BTreeMap::<Labels, f64>::new();
+    for it in &sums.sums {
+        let mut labels = labelled("kind", it.kind.as_str());
+        labels.push(("task_type".into(), it.task_type.clone()));
+        labels.push(("service".into(), it.service.clone().unwrap_or_default()));
+        for amount in &it.amounts {
+            let mut labels = labels.clone();
+            labels.push(("currency".into(), amount.currency.clone()));
+            *amounts.entry(labels).or_default() += amount.sum.parse::<f64>().unwrap_or_default();
+        }
+        *counts.entry(labels).or_default() += number(it.effects);
+    }
+    let help = "What steps have done outside and nothing has taken back, of the newest tasks at rest, by kind, type and service";
+    add_numbers(registry, "open_effects", help, counts);
+    let help = "Sum of the declared amounts of these";
+    add_numbers(registry, "open_effects_amount", help, amounts);
+}
+
 fn add_status(registry: &mut Registry, status: &StatusView) {
     let workers = [
         ("alive", status.workers_alive),
@@ -218,9 +248,9 @@ fn by_role(workers: &[WorkerView], number: impl Fn(&WorkerView) -> u64) -> Vec<(
         .collect()
 }
 
-fn one(registry: &mut Registry, name: &str, help: &str, number: u64) {
+fn one(registry: &mut Registry, name: &str, help: &str, count: u64) {
     let gauge = Number::default();
-    set(&gauge, number);
+    gauge.set(number(count));
     registry.register(name, help, gauge);
 }
 
@@ -230,9 +260,20 @@ fn add(
     help: &str,
     numbers: impl IntoIterator<Item = (Labels, u64)>,
 ) {
+    let numbers = numbers.into_iter();
+    let numbers = numbers.map(|(labels, count)| (labels, number(count)));
+    add_numbers(registry, name, help, numbers);
+}
+
+fn add_numbers(
+    registry: &mut Registry,
+    name: &str,
+    help: &str,
+    numbers: impl IntoIterator<Item = (Labels, f64)>,
+) {
     let family = Family::<Labels, Number>::default();
     for (labels, number) in numbers {
-        set(&family.get_or_create(&labels), number);
+        family.get_or_create(&labels).set(number);
     }
     registry.register(name, help, family);
 }
@@ -241,6 +282,6 @@ fn add(
     clippy::cast_precision_loss,
     reason = "the format has no other numbers"
 )]
-fn set(gauge: &Number, number: u64) {
-    gauge.set(number as f64);
+const fn number(count: u64) -> f64 {
+    count as f64
 }

@@ -251,6 +251,17 @@ async fn what_parked_tasks_have_done_is_listed_by_kind() {
     assert_eq!(of(OpenEffectKind::Parked), [("reserve", 2)]);
     assert_eq!(of(OpenEffectKind::UndoFailed), [("reserve", 1)]);
 
+    let metrics = String::from_utf8(site.get("/metrics").await.body).expect("a text");
+    for (kind, task_type, count) in [
+        ("parked", "AsksAPerson", 2),
+        ("undo_failed", "CannotUndo", 1),
+    ] {
+        let line = format!(
+            "counterstep_open_effects{{kind=\"{kind}\",task_type=\"{task_type}\",service=\"\"}} {count}\n"
+        );
+        assert!(metrics.contains(&line), "{line}: {metrics}");
+    }
+
     let path = "/api/open-effects?kind=undo_failed";
     let found: Page<OpenEffects> = site.get(path).await.json(200);
     let tasks: Vec<_> = found.items.iter().map(|it| it.task_id).collect();

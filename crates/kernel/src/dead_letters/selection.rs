@@ -70,10 +70,27 @@ impl Selection {
         store: &Store,
         before: Option<TaskId>,
     ) -> Result<Walked, StoreError> {
+        self.page_of(store, &self.query(before)).await
+    }
+
+    /// The same of all tenants, for those who run the installation.
+    pub(crate) async fn page_of_all_tenants(
+        &self,
+        store: &Store,
+        before: Option<TaskId>,
+    ) -> Result<Walked, StoreError> {
+        let query = TaskQuery {
+            tenant: None,
+            ..self.query(before)
+        };
+        self.page_of(store, &query).await
+    }
+
+    async fn page_of(&self, store: &Store, query: &TaskQuery) -> Result<Walked, StoreError> {
         let TaskPage {
             mut lines,
             looked_to,
-        } = store.list(&self.query(before)).await?;
+        } = store.list(query).await?;
         let is_full = lines.len() >= PAGE as usize;
         let last = lines.last().filter(|_| is_full).map(|line| line.task);
         let next = last.or(looked_to);

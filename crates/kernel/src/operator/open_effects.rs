@@ -14,7 +14,7 @@ use counterstep_contracts::open_effects::{
 };
 use counterstep_contracts::operator::NotUndoneKind;
 use counterstep_contracts::{
-    SettledAs, StepDecl, StepNo, StepStatus, TaskId, TaskStatus, UndoDecl,
+    SettledAs, StepDecl, StepNo, StepStatus, TaskId, TaskStatus, Tenant, UndoDecl,
 };
 use counterstep_steps::task::AmountSums;
 use std::collections::BTreeMap;
@@ -139,6 +139,8 @@ fn effect(row: &StepRow, kind: OpenEffectKind, reason: String) -> OpenEffect {
 struct Walk<'a> {
     engine: &'a Engine,
     selection: &'a Selection,
+    /// Of the tasks of all tenants, not of the one of the selection.
+    all_tenants: bool,
     declared: DeclaredAmounts,
     /// Tasks whose type this program does not know, or whose rows it cannot read.
     unknown: u64,
@@ -160,10 +162,11 @@ impl Walk<'_> {
     ) -> Result<Option<TaskId>, StoreError> {
         let (mut lines, mut records) = (0, 0);
         loop {
-            let page = self
-                .selection
-                .page(&self.engine.ports.store, before)
-                .await?;
+            let (selection, store) = (self.selection, &self.engine.ports.store);
+            let page = match self.all_tenants {
+                true => selection.page_of_all_tenants(store, before).await?,
+                false => selection.page(store, before).await?,
+            };
             lines += page.looked_at;
             let candidates = page.lines.iter().filter(|it| self.may_have_some(it));
             let candidates: Vec<_> = candidates.map(|it| it.task).collect();
@@ -230,6 +233,7 @@ fn walk<'a>(engine: &'a Engine, selection: &'a Selection) -> Walk<'a> {
     Walk {
         engine,
         selection,
+        all_tenants: false,
         declared: DeclaredAmounts::default(),
         unknown: 0,
     }
@@ -301,6 +305,23 @@ pub async fn sum_open_effects(
     engine: &Engine,
     selection: &Selection,
 ) -> Result<OpenEffectSums, StoreError> {
+    sum(engine, selection, false).await
+}
+
+/// The same of all tenants, for metrics.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn sum_all_open_effects(engine: &Engine) -> Result<OpenEffectSums, StoreError> {
+    let of_all = Selection::of(Tenant::default(), STATES.to_vec());
+    sum(engine, &of_all, true).await
+}
+
+async fn sum(
+    engine: &Engine,
+    selection: &Selection,
+    all_tenants: bool,
+) -> Result<OpenEffectSums, StoreError> {
     let mut sums: BTreeMap<_, (OpenEffectSum, AmountSums)> = BTreeMap::new();
     let (mut tasks, mut unknown, mut complete) = (0, 0, true);
     let mut add = |Found { record, effects }: Found| {
@@ -344,7 +365,10 @@ pub async fn sum_open_effects(
             statuses,
             ..selection.clone()
         };
-        let mut walk = walk(engine, &of_states);
+        let mut walk = Walk {
+            all_tenants,
+            ..walk(engine, &of_states)
+        };
         complete &= walk.each(None, &mut add).await?.is_none();
         unknown += walk.unknown;
     }
