@@ -301,7 +301,7 @@ impl Tab {
         self.call("Input.insertText", json!({ "text": text })).await;
     }
 
-    /// Presses a key.
+    /// Presses a key. The one of a character is also typed.
     pub async fn press(&self, key: &str) {
         let code = match key {
             "Tab" => 9,
@@ -309,7 +309,11 @@ impl Tab {
             "Escape" => 27,
             _ => 0,
         };
-        let text = if key == "Enter" { "\r" } else { "" };
+        let text = match key {
+            "Enter" => "\r",
+            key if key.chars().count() == 1 => key,
+            _ => "",
+        };
         for kind in ["keyDown", "keyUp"] {
             let event = json!({
                 "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text,

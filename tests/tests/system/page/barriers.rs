@@ -80,7 +80,7 @@ async fn looked_at(tab: &Tab, name: &str, url: &str) -> Vec<String> {
 }
 
 /// The pages, each with its name and its address, with something to show on each.
-async fn pages(shop: &Shop) -> Vec<(&'static str, String)> {
+pub(super) async fn pages(shop: &Shop) -> Vec<(&'static str, String)> {
     let parked = shop.parked_undo().await;
     for _ in 0..3 {
         shop.dead_letter().await;

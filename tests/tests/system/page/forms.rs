@@ -297,16 +297,30 @@ async fn the_request_of_a_task_is_open_copied_and_raw() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn raw_json_is_for_those_who_may_see_it() {
-    let shop = Shop::locked().await;
+    let mut shop = Shop::locked().await;
+    let (reader, stranger) = (shop.key("read"), shop.key_in("acme", "admin"));
+    shop.api = shop.api.clone().with_key(&shop.key("submit"));
+    let task = shop.submit("order-lamp", r#"{"name":"Aurora"}"#).await;
+    shop.api.at_rest(task).await;
+    let payloads = read(&shop, &format!("/api/tasks/{task}/payloads")).await;
     let browser = Browser::start().await;
     let tab = browser.tab().await;
-    let nothing = "01930d2c-6c4b-7d5e-8f00-0123456789ab";
-    let raw = format!("/ui/tasks/{nothing}/raw/request");
+    let raw = format!("/ui/tasks/{task}/raw/request");
     tab.open(&shop.url(&raw)).await;
     at(&tab, "/ui/sign-in").await;
-    tab.fill("#credential", &shop.key("read")).await;
+    tab.fill("#credential", &stranger).await;
     tab.follow("button.primary").await;
+    at(&tab, &raw).await;
     tab.shows("no-such-task").await;
+    let answered = format!(
+        "fetch({}).then(async (it) => [it.status, it.ok ? await it.json() : null])",
+        json!(raw)
+    );
+    assert_eq!(tab.eval(&answered).await, json!([404, null]));
+    tab.follow("header form button").await;
+    tab.fill("#credential", &reader).await;
+    tab.follow("button.primary").await;
+    assert_eq!(tab.eval(&answered).await, json!([200, payloads["request"]]));
     shop.assert_asks_own(&tab);
 }
 

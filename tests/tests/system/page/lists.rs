@@ -1,7 +1,7 @@
 //! Lists in a real browser: they change by themselves without losing the focus, and on a phone what scrolls sideways shows that it
 //! does.
 
-use super::barriers::NARROW;
+use super::barriers::{self, NARROW};
 use super::shop::Shop;
 use counterstep_tests::browser::Browser;
 use serde_json::json;
@@ -15,8 +15,9 @@ async fn parked_tasks_come_and_leave_while_their_page_is_open_and_the_focus_stay
     tab.shows("Nothing waits for a person.").await;
     let rows = "document.querySelectorAll('#letters ~ .scroll tbody tr').length";
     let group = "document.querySelector('.group .count b')?.innerText";
+    let mut letters = Vec::new();
     for (count, key) in [(1, "j"), (2, "")] {
-        shop.dead_letter().await;
+        letters.push(shop.dead_letter().await.to_string());
         tab.until("it is in the list", &format!("{rows} === {count}"))
             .await;
         tab.until("it is counted", &format!("{group} === '{count}'"))
@@ -27,6 +28,28 @@ async fn parked_tasks_come_and_leave_while_their_page_is_open_and_the_focus_stay
         let focus = "!!document.activeElement.closest('.group')";
         assert_eq!(tab.eval(focus).await, json!(true), "{count}");
     }
+    // The row that has the focus leaves: the one in its place gets it.
+    tab.press("j").await;
+    let row = "(document.activeElement.closest('tr')?.id ?? '')";
+    let first = tab.eval(row).await;
+    let first = first.as_str().and_then(|it| it.strip_prefix("t-"));
+    let first = first.expect("a row has the focus").to_owned();
+    letters.sort_by_key(|it| *it != first);
+    assert_eq!(letters[0], first);
+    for (count, letter) in [(1, &letters[0]), (0, &letters[1])] {
+        let settled = json!({ "as": "not_needed", "note": "counted by hand" });
+        shop.changed(&format!("/api/tasks/{letter}/resolve"), &settled)
+            .await;
+        tab.until("it has left the list", &format!("{rows} === {count}"))
+            .await;
+        if count > 0 {
+            let other = format!("{row} === {}", json!(format!("t-{}", letters[1])));
+            tab.until("the other row has the focus", &other).await;
+            tab.until("it is not counted", &format!("{group} === '{count}'"))
+                .await;
+        }
+    }
+    tab.shows("Nothing waits for a person.").await;
     shop.assert_own(&tab);
 }
 
@@ -94,22 +117,12 @@ async fn queues_workers_types_and_schedules_show_what_others_change_while_their_
 #[tokio::test(flavor = "multi_thread")]
 async fn on_a_phone_what_scrolls_sideways_shows_it_and_is_reached_by_keyboard() {
     let shop = Shop::open().await;
-    let parked = shop.parked_undo().await;
-    shop.dead_letter().await;
+    let pages = barriers::pages(&shop).await;
     let browser = Browser::start().await;
     let tab = browser.tab().await;
     tab.look(NARROW).await;
     let mut many = 0;
-    for path in [
-        "/ui/tasks".to_owned(),
-        "/ui/parked".to_owned(),
-        "/ui/types".to_owned(),
-        "/ui/types/order-lamp".to_owned(),
-        "/ui/schedules".to_owned(),
-        "/ui/effects".to_owned(),
-        format!("/ui/tasks/{parked}"),
-        format!("/ui/tasks/{parked}/audit"),
-    ] {
+    for (name, path) in pages {
         tab.open(&shop.url(&path)).await;
         // Text boxes scroll as a person types.
         let found = "(() => {
@@ -123,7 +136,7 @@ async fn on_a_phone_what_scrolls_sideways_shows_it_and_is_reached_by_keyboard() 
             return { many: all.length, odd: odd.map((it) => it.outerHTML.slice(0, 120)) };
           })()";
         let found = tab.eval(found).await;
-        assert_eq!(found["odd"], json!([]), "{path}");
+        assert_eq!(found["odd"], json!([]), "{name}");
         many += found["many"].as_u64().expect("a number");
     }
     assert!(many > 0, "something scrolls on a phone");

@@ -91,6 +91,11 @@ impl Shop {
     }
 
     pub(super) fn key(&self, role: &str) -> String {
+        self.key_in("default", role)
+    }
+
+    /// A key of a tenant.
+    pub(super) fn key_in(&self, tenant: &str, role: &str) -> String {
         let data = self.place.data();
         let mut command = without_settings(PROGRAM);
         command.args([
@@ -99,7 +104,7 @@ impl Shop {
             data.to_str().expect("UTF-8"),
             "create",
         ]);
-        command.args(["--subject", "kim", "--role", role]);
+        command.args(["--subject", "kim", "--role", role, "--tenant", tenant]);
         let made = to_its_end(self.place.path(), command);
         made.assert_code(0).stdout.trim().to_owned()
     }
