@@ -20,8 +20,10 @@ const KEYS: [(&str, &str); 6] = [
 pub(crate) fn foot(shell: &Shell) -> Markup {
     html! {
         footer.foot {
-            form method="post" action=(address(shell)) {
-                (hidden(shell))
+            form #browser-choices method="post" action={ (shell.base) "/preferences" } {
+                input type="hidden" name=(TOKEN) value=(shell.token);
+                // A list that is searched anew brings its own along.
+                input #back-to type="hidden" name="back" value=(shell.here);
                 div.choice role="group" aria-label="Colours" {
                     @for theme in Theme::ALL {
                         button type="submit" name=(THEME) value=(theme.as_str())
@@ -48,17 +50,6 @@ const fn name(of: Theme) -> &'static str {
     }
 }
 
-fn address(shell: &Shell) -> String {
-    format!("{}/preferences", shell.base)
-}
-
-fn hidden(shell: &Shell) -> Markup {
-    html! {
-        input type="hidden" name=(TOKEN) value=(shell.token);
-        input type="hidden" name="back" value=(shell.here);
-    }
-}
-
 /// The panel. Where `data-search` is missing, keys do nothing.
 fn panel(shell: &Shell) -> Markup {
     let now = shell.preferences.shortcuts;
@@ -74,9 +65,8 @@ fn panel(shell: &Shell) -> Markup {
                 @for (key, what) in KEYS { div { dt { kbd { (key) } } dd { (what) } } }
             }
             p.quiet { "Not while a text is typed, nor with Ctrl, Alt or Cmd." }
-            form method="post" action=(address(shell)) {
-                (hidden(shell))
-                button type="submit" name=(SHORTCUTS) value=(now.other().as_str()) role="switch"
+            div {
+                button type="submit" form="browser-choices" name=(SHORTCUTS) value=(now.other().as_str()) role="switch"
                     aria-checked=(is_on) {
                     span.box { @if is_on { (glyph("check")) } }
                     "Shortcuts of a single key"

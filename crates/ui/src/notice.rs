@@ -3,6 +3,9 @@
 
 use crate::query::Fields;
 
+/// The parameter of an address that names one of them.
+pub(crate) const DID: &str = "did";
+
 const NOTICES: &[(&str, &str)] = &[
     ("submitted", "Submitted."),
     // Of moves: by their names, else by their operations.
@@ -48,7 +51,7 @@ pub(crate) fn first_of(names: [&str; 2]) -> &'static str {
 
 /// What is said, where something was done.
 pub(crate) fn of(query: &Fields) -> Option<&'static str> {
-    let name = query.get("did")?;
+    let name = query.get(DID)?;
     let known = NOTICES.iter().find(|(known, _)| *known == name);
     known.map(|(_, text)| *text)
 }

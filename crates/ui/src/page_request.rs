@@ -3,9 +3,11 @@
 
 use crate::cookies;
 use crate::failed::{Cause, Failed};
+use crate::notice::DID;
 use crate::port::{ApiRequest, PATH, SignIn, Ui};
 use crate::preferences::Preferences;
-use crate::shell::Shell;
+use crate::query::Address;
+use crate::shell::{Shell, TOKEN};
 use actix_web::body::to_bytes;
 use actix_web::dev::Payload;
 use actix_web::http::header::{
@@ -269,12 +271,22 @@ impl PageRequest {
     }
 }
 
-/// Where the browser comes back to, below the pages' own address.
+/// Addresses that only take a form. Each other one that takes a form also shows it.
+const FORMS_ONLY: [&str; 2] = ["/preferences", "/sign-out"];
+
+/// Where the browser comes back to, below the pages' own address: without the notice of what was done, which is shown once, and without
+/// the token of a form.
 fn here(request: &HttpRequest, base: &str) -> String {
-    let whole = request.uri().path_and_query().map_or("", |it| it.as_str());
-    let is_page = request.method() == Method::GET && !whole.contains("/live/");
-    let inner = whole.strip_prefix(base);
-    inner.filter(|_| is_page).unwrap_or("/").to_owned()
+    let inner = request.path().strip_prefix(base).unwrap_or("/");
+    if inner.starts_with("/live/") || FORMS_ONLY.contains(&inner) {
+        return "/".to_owned();
+    }
+    let query = url::form_urlencoded::parse(request.query_string().as_bytes());
+    let kept = query.filter(|(name, _)| name != DID && name != TOKEN);
+    kept.fold(Address::new(inner), |to, (name, value)| {
+        to.with(&name, value)
+    })
+    .text()
 }
 
 /// A body that is there already.

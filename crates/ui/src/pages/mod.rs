@@ -25,6 +25,7 @@ pub(crate) mod types;
 pub(crate) mod worker;
 pub(crate) mod workers;
 
+use crate::notice::DID;
 use crate::page_request::PageRequest;
 use actix_web::guard::{Any, Get, Head};
 use actix_web::http::header::LOCATION;
@@ -50,5 +51,5 @@ pub(crate) fn done_at(visit: &PageRequest, to: &str) -> HttpResponse {
 /// Leads to a page, which says what was done.
 fn done(visit: &PageRequest, to: &str, did: &str) -> HttpResponse {
     let and = if to.contains('?') { '&' } else { '?' };
-    done_at(visit, &format!("{to}{and}did={did}"))
+    done_at(visit, &format!("{to}{and}{DID}={did}"))
 }

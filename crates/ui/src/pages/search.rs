@@ -131,7 +131,7 @@ pub(super) async fn form(visit: &PageRequest, filter: &Filter, labels: &[String]
     html! {
         form.filters role="search" method="get" action=(visit.at("/tasks"))
             hx-get=(visit.at("/tasks")) hx-trigger="submit, input delay:400ms from:#q"
-            hx-target="#found" hx-select="#found" hx-select-oob="#suggestions, #narrow" hx-swap="outerHTML" hx-push-url="true" {
+            hx-target="#found" hx-select="#found" hx-select-oob="#suggestions, #narrow, #back-to" hx-swap="outerHTML" hx-push-url="true" {
             div.field.wide {
                 label for="q" { "Find " span.quiet { "an id or its ending, 4715, order=4715, a type, a state, a text of the failure" } }
                 div.search {

@@ -44,6 +44,11 @@ async fn a_task_is_found_while_its_ending_is_typed_and_a_search_is_saved() {
         "new URLSearchParams(location.search).get('q') === 'order-lamp completed'",
     )
     .await;
+    // A choice below the page leads back to the search that was typed.
+    tab.follow("footer button[value=dark]").await;
+    tab.until("the search is still there", &is_one(other)).await;
+    let place = "location.pathname + location.search";
+    assert_eq!(tab.eval(place).await, "/ui/tasks?q=order-lamp+completed");
     // A state is taken away by its link, and the rest stays.
     tab.until(
         "the state is marked",

@@ -4,7 +4,9 @@
 use super::Desk;
 use actix_web::body::MessageBody;
 use actix_web::test::TestRequest;
+use counterstep_contracts::ProblemCode;
 use counterstep_contracts::installation::{BarColor, Installation};
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::pin;
 
@@ -16,6 +18,11 @@ async fn token(desk: &Desk) -> String {
     assert_eq!(page.status, 200, "{}", page.html);
     let token = super::between(&page.html, "name=\"form_token\" value=\"", "\"");
     token.to_owned()
+}
+
+/// Where the form of the foot leads back to.
+fn back(html: &str) -> String {
+    super::plain(super::between(html, "name=\"back\" value=\"", "\""))
 }
 
 /// What a form of the foot is answered.
@@ -32,8 +39,6 @@ async fn a_choice_is_kept_for_a_year_in_a_cookie_and_pages_are_so_from_the_first
     let desk = Desk::new();
     let plain = desk.get("/queues?did=pauseQueue").await.html;
     assert!(plain.contains("<html lang=\"en\">"), "{plain}");
-    let back = "name=\"back\" value=\"/queues?did=pauseQueue\"";
-    assert!(plain.contains(back), "{plain}");
     let kept = "; Path=/ui; HttpOnly; SameSite=Strict; Max-Age=";
     for (field, value, cookie) in [
         ("theme", "dark", "counterstep_theme=dark; … 31536000"),
@@ -73,7 +78,36 @@ async fn what_is_no_choice_is_ignored_and_a_form_of_another_site_refused() {
 }
 
 #[actix_web::test]
-async fn the_script_is_told_where_to_search_only_where_keys_are_on() {
+async fn a_choice_leads_back_to_the_page_where_it_was_also_to_one_that_came_as_a_refusal() {
+    let desk = Desk::new();
+    for (page, expected) in [
+        ("/queues", "/queues"),
+        ("/queues?did=pauseQueue", "/queues"),
+        ("/parked?cursor=a+b&did=sent&x=1", "/parked?cursor=a+b&x=1"),
+    ] {
+        assert_eq!(back(&desk.get(page).await.html), expected);
+    }
+    for (page, status, expected) in [
+        ("/queues/lamps/pause?a=1", 422, "/queues/lamps/pause?a=1"),
+        // Refused for its token: it stays in no address.
+        ("/submit/zip?form_token=old", 403, "/submit/zip"),
+        // Where there is no page.
+        ("/preferences", 403, "/"),
+        ("/sign-out", 403, "/"),
+    ] {
+        let mut fields = BTreeMap::new();
+        if status == 422 {
+            fields = desk.get(page).await.fields();
+        }
+        let invalid = Some(ProblemCode::InvalidRequest);
+        let (_, answer) = desk.press(page, &fields, invalid).await;
+        assert_eq!(answer.status, status, "{page}: {}", answer.html);
+        assert_eq!(back(&answer.html), expected);
+    }
+}
+
+#[actix_web::test]
+async fn the_script_has_the_address_of_the_search_only_where_keys_are_on() {
     let desk = Desk::new();
     let on = desk.get("/queues").await.html;
     assert!(on.contains("data-search=\"/ui/tasks#q\""), "{on}");
