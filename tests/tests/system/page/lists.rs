@@ -138,6 +138,14 @@ async fn on_a_phone_what_scrolls_sideways_shows_it_and_is_reached_by_keyboard() 
         let found = tab.eval(found).await;
         assert_eq!(found["odd"], json!([]), "{name}");
         many += found["many"].as_u64().expect("a number");
+        if name == "task-completed" {
+            let long = "(() => {
+                const it = document.querySelector('details[open] pre');
+                it.textContent = 'a line\\n'.repeat(99);
+                return it.clientHeight > 1000 && it.scrollHeight <= it.clientHeight + 1;
+              })()";
+            assert_eq!(tab.eval(long).await, json!(true), "a long text is whole");
+        }
     }
     assert!(many > 0, "something scrolls on a phone");
     shop.assert_own(&tab);
