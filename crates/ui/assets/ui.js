@@ -103,19 +103,20 @@
       const text = passed < -1 ? "in " + age(-passed) : age(Math.max(0, passed)) + " ago";
       if (time.textContent !== text) time.textContent = text;
     }
-    for (const button of document.querySelectorAll("button[data-copy][hidden]")) button.hidden = false;
+    for (const button of document.querySelectorAll("button.copy[hidden]")) button.hidden = false;
     const title = document.querySelector("[data-title]");
     if (title) document.title = title.dataset.title + document.querySelector("title").dataset.end;
   }
 
   document.addEventListener("click", async (event) => {
-    const button = event.target.closest("button[data-copy]");
+    const button = event.target.closest("button.copy");
     if (!button) return;
+    const source = button.previousElementSibling;
     try {
-      await navigator.clipboard.writeText(button.dataset.copy);
+      await navigator.clipboard.writeText(source.textContent);
     } catch {
       // Without https the browser has no clipboard for pages: the text is selected instead.
-      getSelection().selectAllChildren(button.previousElementSibling);
+      getSelection().selectAllChildren(source);
       return;
     }
     button.dataset.copied = "";

@@ -203,11 +203,10 @@ pub(crate) fn json_with(what: &str, value: &Value, raw: &str) -> Markup {
     if value.is_null() {
         return json(value);
     }
-    // The button stands right behind the text: without a clipboard the script selects what stands before it.
     html! {
         div.json-of {
             (json(value))
-            button.copy type="button" data-copy=(json_text(value)) hidden aria-label={ "Copy " (what) } { (glyph("copy")) }
+            (copy(what))
             a href=(raw) aria-label={ "Raw JSON of " (what) } { "Raw" }
         }
     }
@@ -222,9 +221,14 @@ pub(crate) fn json_section(title: &Markup, what: &str, value: &Value, raw: &str)
     }
 }
 
-/// A text that can be copied; the button is the script's.
+/// A text that can be copied.
 pub(crate) fn copied(text: &str) -> Markup {
-    html! { span.copied { code { (text) } button.copy type="button" data-copy=(text) hidden aria-label={ "Copy " (text) } { (glyph("copy")) } } }
+    html! { span.copied { code { (text) } (copy(text)) } }
+}
+
+/// The button that copies the text of the element right before it; it is the script's.
+fn copy(what: &str) -> Markup {
+    html! { button.copy type="button" hidden aria-label={ "Copy " (what) } { (glyph("copy")) } }
 }
 
 /// A table that scrolls by itself where it is wider than the page.

@@ -2,17 +2,19 @@
 //! and what a new schedule may be of.
 
 use super::notebook::{ID, payloads};
-use super::{Desk, attribute};
+use super::{Desk, attribute, plain};
 use actix_web::http::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS,
 };
 use serde_json::{Value, json};
 
-/// What a button of this name copies.
+/// What a button of this name copies: the text of the element right before it.
 fn copied(html: &str, name: &str) -> Option<String> {
-    let mut buttons = html.split("<button").skip(1);
-    let button = buttons.find(|it| attribute(it, "aria-label").as_deref() == Some(name))?;
-    attribute(button, "data-copy")
+    let parts: Vec<_> = html.split("<button").collect();
+    let is_it = |it: &&str| attribute(it, "aria-label").as_deref() == Some(name);
+    let at = parts.iter().skip(1).position(is_it)?;
+    let text = parts[at].strip_suffix("</pre>")?;
+    Some(plain(text.rsplit('>').next()?))
 }
 
 #[actix_web::test]
@@ -21,6 +23,11 @@ async fn short_json_is_open_and_each_is_copied_and_has_a_link_to_itself() {
     let request = payloads()["request"].clone();
     let text = copied(&page, "Copy the request").expect("a button");
     assert_eq!(text, format!("{request:#}"));
+    assert_eq!(
+        plain(&page).matches(&text).count(),
+        1,
+        "it stands there once"
+    );
     assert!(
         page.contains("<details open><summary>Request</summary>"),
         "{page}"
