@@ -6,12 +6,12 @@ use crate::preferences::{SHORTCUTS, Shortcuts, THEME, Theme};
 use crate::shell::{Shell, TOKEN};
 use maud::{Markup, html};
 
-/// The keys that the script knows, and what each does.
+/// The keys of the script, and what each does.
 const KEYS: [(&str, &str); 6] = [
     ("/", "Search for tasks"),
     ("j", "Next row of the list"),
     ("k", "Previous row of the list"),
-    ("Enter", "Open the row"),
+    ("Enter", "Follow the link of the row"),
     ("?", "Show these keys"),
     ("Esc", "Close this"),
 ];
