@@ -71,7 +71,7 @@ fn installation(given: &Layers) -> Result<Installation, Exit> {
     let (name, color) = (given.ui_name()?, given.ui_color()?);
     if name.is_none() && color != BarColor::None {
         return Err(Exit::config(
-            "setting `ui_color`: a colour alone tells nothing to a person who does not see it: set `ui_name` too",
+            "setting `ui_color`: it is set without `ui_name`, and a person who does not see the colour has no other sign: set `ui_name` too",
         ));
     }
     Ok(Installation { name, color })

@@ -31,7 +31,7 @@ text_enum!(
 pub struct Installation {
     /// Its name, as `staging`; `None`: pages show no name.
     pub name: Option<String>,
-    /// The colour of its bar. A colour without a name tells a person who does not see it nothing.
+    /// The colour of its bar. It needs a name: a person who does not see it has no other sign.
     pub color: BarColor,
 }
 

@@ -125,7 +125,7 @@ fn title_end(shell: &Shell) -> String {
 fn top(shell: &Shell, chapter: Option<Chapter>) -> Markup {
     let color = shell.installation.color;
     html! {
-        // The name beside the brand tells the same to those who do not see it.
+        // Those who do not see it have the name beside the brand.
         @if color != BarColor::None { div class={ "bar " (color) } aria-hidden="true" {} }
         header.top {
             a.brand href={ (shell.base) "/" } {

@@ -32,7 +32,7 @@ const TOGETHER: Duration = Duration::from_millis(150);
 /// Minimum time between two updates of the same part.
 const OF_TASK: Duration = Duration::from_millis(400);
 const OF_LIST: Duration = Duration::from_secs(1);
-/// Of parts that no stream says anything of, and that take several calls or long ones.
+/// Of parts whose changes are in no stream, and that take several calls or long ones.
 const BY_TIME: Duration = Duration::from_secs(5);
 
 /// How often parts that change with time alone are sent.
@@ -41,11 +41,11 @@ const UNDER_WAY: Duration = Duration::from_secs(3);
 /// Interval of comments: proxies keep the connection open, and a browser that is gone is noticed.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// What a part says of itself.
+/// A part of a page as it is now.
 pub(crate) struct Part {
     pub(crate) html: Markup,
-    /// The stream of the interface that says when to show it anew: its address, and the event after which it
-    /// goes on. `None`: there is none, and time says it.
+    /// The stream of the interface with its changes: its address, and the event after which it goes on. `None`: there is none, and it
+    /// is shown anew by time.
     changes: Option<(String, Option<u64>)>,
     /// It changes by time alone.
     is_under_way: bool,
@@ -398,7 +398,7 @@ mod tests {
     use std::cell::Cell;
     use std::rc::Rc;
 
-    /// An interface that answers so, whatever is asked.
+    /// An interface that answers each call so.
     struct Answers(StatusCode);
 
     impl Api for Answers {
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[actix_web::test]
-    async fn the_first_part_says_when_to_come_again_also_where_it_is_the_last() {
+    async fn the_first_part_has_the_time_to_come_again_also_where_it_is_the_last() {
         let mut live = live(StatusCode::NO_CONTENT);
         live.part().await;
         live.state = State::Begin;

@@ -10,7 +10,7 @@ use actix_web::http::header::HeaderValue;
 pub(crate) const THEME: &str = "theme";
 pub(crate) const SHORTCUTS: &str = "shortcuts";
 
-/// Their cookies. Without one: as the system says, and shortcuts are on.
+/// Their cookies. Without one: the colours of the system, and shortcuts are on.
 const THEME_COOKIE: &str = "counterstep_theme";
 const SHORTCUTS_COOKIE: &str = "counterstep_shortcuts";
 

@@ -46,7 +46,7 @@ impl Address {
     }
 }
 
-/// An address to go back to, below that of the pages: of these pages, whatever a form says.
+/// An address to go back to, below that of the pages: of these pages, whatever a form has sent.
 pub(crate) fn place(of: Option<&str>) -> &str {
     let is_inner = |it: &&str| it.starts_with('/') && !it.starts_with("//") && !it.contains('\\');
     of.filter(is_inner).unwrap_or("/")

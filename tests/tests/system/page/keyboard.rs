@@ -137,7 +137,7 @@ async fn colours_are_chosen_without_a_script_and_kept_on_the_next_page() {
         }
     }
     tab.follow("footer button[value=system]").await;
-    assert_eq!(tab.eval(ground).await, dark, "as the system says");
+    assert_eq!(tab.eval(ground).await, dark, "as the system is set");
     // Without a script there are no keys.
     let button = "getComputedStyle(document.querySelector('button[data-opens]')).display";
     assert_eq!(tab.eval(button).await, "none");
