@@ -82,6 +82,7 @@ pub(super) fn insert(
 pub(super) fn read(
     connection: &mut SqliteConnection,
     task: TaskId,
+    with_data: bool,
     care: &mut Care,
 ) -> Result<Vec<JournalRow>, Fault> {
     let rows = journal::table
@@ -90,6 +91,9 @@ pub(super) fn read(
     rows.select(Columns::as_select())
         .load(connection)?
         .into_iter()
-        .map(|row| row.decode(care))
+        .map(|row| {
+            let data = row.data.filter(|_| with_data);
+            Columns { data, ..row }.decode(care)
+        })
         .collect()
 }

@@ -18,7 +18,8 @@ pub(super) fn read_task(
     let Some(row) = tasks::load(connection, task)? else {
         return Ok(None);
     };
-    let journal = journal::read(connection, task, &mut care)?;
+    let with_data = purpose != LoadFor::State;
+    let journal = journal::read(connection, task, with_data, &mut care)?;
     let Content {
         request,
         client_key,

@@ -12,8 +12,8 @@ use counterstep_contracts::{AuditSeq, Keep, Outcome, StepNo, TaskId, TaskStatus,
 use counterstep_kernel::change::transition::Time;
 use counterstep_kernel::draft::sweep;
 use counterstep_kernel::ports::{
-    ENCRYPTED, EndedTask, FailureFilter, JournalPage, Lane, LogRow, PayloadCodec, PayloadError,
-    Store, StoreError, TaskQuery,
+    ENCRYPTED, EndedTask, FailureFilter, JournalPage, Lane, LoadFor, LogRow, PayloadCodec,
+    PayloadError, Store, StoreError, TaskQuery,
 };
 use counterstep_kernel::record::{Failure, SignalRow, StepFailure, StepRow, TaskRecord};
 use counterstep_kernel::{Engine, EngineSettings};
@@ -221,7 +221,7 @@ async fn what_has_ended_is_erased_with_its_key_and_the_rest_is_left_alone() {
         );
         assert_eq!(checked(&store).await, 1, "{what}");
         // A sweep writes back what it cannot read, whichever way it has read the task.
-        let records = store.records(&[ended]).await.unwrap();
+        let records = store.records(&[ended], LoadFor::State).await.unwrap();
         let (_, Ok(record)) = records.into_iter().next().unwrap() else {
             panic!("{what}: it is read");
         };
@@ -265,7 +265,7 @@ async fn tasks_whose_key_is_missing_here_are_left_to_others_as_they_are() {
                 matches!(refused, Err(StoreError::Unsupported(_))),
                 "{what}: {refused:?}"
             );
-            let records = store.records(&[task]).await.unwrap();
+            let records = store.records(&[task], LoadFor::State).await.unwrap();
             assert!(
                 matches!(&records[..], [(_, Err(StoreError::Unsupported(_)))]),
                 "{what}: {records:?}"
@@ -390,7 +390,7 @@ async fn a_late_copy_of_the_keys_leaves_a_task_alone_whose_failure_it_cannot_rea
         matches!(refused, Err(StoreError::Unsupported(_))),
         "{refused:?}"
     );
-    let records = late.records(&[task]).await.unwrap();
+    let records = late.records(&[task], LoadFor::State).await.unwrap();
     assert!(
         matches!(&records[..], [(_, Err(StoreError::Unsupported(_)))]),
         "{records:?}"
@@ -423,7 +423,7 @@ async fn an_erased_failure_is_not_encrypted_once_more_with_a_newer_key() {
         .await
         .store;
     let newer = behind(&inner, Some(2), true);
-    let records = newer.records(&[task]).await.unwrap();
+    let records = newer.records(&[task], LoadFor::State).await.unwrap();
     let (_, Ok(record)) = records.into_iter().next().unwrap() else {
         panic!("it is read");
     };

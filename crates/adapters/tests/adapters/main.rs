@@ -119,6 +119,7 @@ macro_rules! salvage_cases {
             salvage:
                 a_task_of_which_not_all_can_be_read_is_salvaged,
                 data_that_are_not_those_of_their_digest_are_refused_for_a_run,
+                a_state_is_read_without_what_was_handed_in,
                 a_task_with_a_row_of_a_newer_form_is_not_read_in_part,
                 a_chain_of_changes_that_is_not_whole_is_named_where_it_breaks
         }

@@ -257,7 +257,7 @@ async fn what_parked_tasks_have_done_is_listed_by_kind() {
         ("undo_failed", "CannotUndo", 1),
     ] {
         let line = format!(
-            "counterstep_open_effects{{kind=\"{kind}\",task_type=\"{task_type}\",service=\"\"}} {count}\n"
+            "counterstep_open_effects{{kind=\"{kind}\",task_type=\"{task_type}\",service=\"\"}} {count}.0\n"
         );
         assert!(metrics.contains(&line), "{line}: {metrics}");
     }

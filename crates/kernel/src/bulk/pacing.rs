@@ -4,7 +4,7 @@
 use super::outcome::{Chosen, Outcome};
 use crate::admission::breakers::breakers_of_all;
 use crate::engine::Engine;
-use crate::ports::{Store, StoreError};
+use crate::ports::{LoadFor, Store, StoreError};
 use crate::record::DbTime;
 use counterstep_contracts::pace::{Pace, PausedFor};
 use counterstep_contracts::workers::BreakerStanding;
@@ -216,7 +216,7 @@ async fn passed(store: &Store, waiting: &[TaskId]) -> Result<BTreeSet<TaskId>, S
     if waiting.is_empty() {
         return Ok(BTreeSet::new());
     }
-    let records = store.records(waiting).await?;
+    let records = store.records(waiting, LoadFor::State).await?;
     let passed = records.into_iter().filter(|(_, record)| {
         let record = record.as_ref();
         record.is_ok_and(|record| {

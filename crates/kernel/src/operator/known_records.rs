@@ -1,7 +1,7 @@
 //! The rows of many tasks, each with its type. Changes nothing.
 
 use crate::engine::Engine;
-use crate::ports::StoreError;
+use crate::ports::{LoadFor, StoreError};
 use crate::record::TaskRecord;
 use crate::task::TaskType;
 use counterstep_contracts::TaskId;
@@ -12,7 +12,7 @@ pub(crate) async fn known_records(
     tasks: &[TaskId],
 ) -> Result<(Vec<(TaskType, TaskRecord)>, u64), StoreError> {
     let (mut known, mut unknown) = (Vec::new(), 0);
-    for (_, record) in engine.ports.store.records(tasks).await? {
+    for (_, record) in engine.ports.store.records(tasks, LoadFor::Look).await? {
         let record = record.ok();
         match record.and_then(|it| Some((engine.registry.of(&*it.task)?, it))) {
             Some(one) => known.push(one),

@@ -400,15 +400,16 @@ impl Store {
         Ok(children)
     }
 
-    /// Tasks for their state alone, in any order. See [`LoadFor::State`].
+    /// Tasks in any order; with [`LoadFor::State`] without what was handed in.
     ///
     /// # Errors
     /// [`StoreError`].
     pub async fn records(
         &self,
         tasks: &[TaskId],
+        purpose: LoadFor,
     ) -> Result<Vec<(TaskId, Result<TaskRecord, StoreError>)>, StoreError> {
-        let loaded = self.storage.load(tasks, LoadFor::State).await?;
+        let loaded = self.storage.load(tasks, purpose).await?;
         let decrypted = |Loaded { mut record, .. }| {
             decrypt_record(self.payload_codec(), &mut record)?;
             Ok(record)

@@ -12,7 +12,7 @@ use counterstep_contracts::{StepStatus, TaskId};
 use counterstep_kernel::change::intents::{self, IntentState};
 use counterstep_kernel::journal::{Fold, JournalError, JournalWalk};
 use counterstep_kernel::payloads::{decrypt_record, is_encrypted};
-use counterstep_kernel::ports::{ChainRow, ObjectError, Objects, Store, StoreError};
+use counterstep_kernel::ports::{ChainRow, LoadFor, ObjectError, Objects, Store, StoreError};
 use counterstep_kernel::record::{StepRow, TaskRecord, TaskRow};
 use counterstep_steps::keys::{ObjectKey, task_prefix};
 use counterstep_steps::task::Registry;
@@ -203,7 +203,8 @@ impl Fsck<'_> {
         if ids.is_empty() {
             return Ok(());
         }
-        let mut rows: HashMap<TaskId, _> = self.store.records(&ids).await?.into_iter().collect();
+        let rows = self.store.records(&ids, LoadFor::State).await?;
+        let mut rows: HashMap<TaskId, _> = rows.into_iter().collect();
         let read: Vec<TaskRow> = rows
             .values()
             .filter_map(|record| Some(TaskRow::clone(&record.as_ref().ok()?.task)))
@@ -312,7 +313,7 @@ impl Fsck<'_> {
             return Ok(());
         }
         // An undo may have deleted them since, or retention.
-        let now = self.store.records(&[id]).await?;
+        let now = self.store.records(&[id], LoadFor::State).await?;
         let stands = |now: &(TaskId, Result<TaskRecord, StoreError>)| {
             now.1
                 .as_ref()

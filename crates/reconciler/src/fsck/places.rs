@@ -2,7 +2,7 @@
 //! the number of its place.
 
 use counterstep_contracts::TaskId;
-use counterstep_kernel::ports::{PlaceQuery, Store, StoreError};
+use counterstep_kernel::ports::{LoadFor, PlaceQuery, Store, StoreError};
 use counterstep_kernel::record::TaskRow;
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ pub(super) async fn differences(
 ) -> Result<Vec<(TaskId, String)>, StoreError> {
     let mut found = Vec::new();
     for row in differing(store, tasks).await? {
-        let again = store.records(&[row.id]).await?;
+        let again = store.records(&[row.id], LoadFor::State).await?;
         let now = again.into_iter().find_map(|(_, record)| record.ok());
         let Some(now) = now.filter(|now| now.task.rev == row.rev) else {
             continue;

@@ -8,7 +8,7 @@ use counterstep_kernel::change::intents::{
 };
 use counterstep_kernel::change::transition::AttemptWrite;
 use counterstep_kernel::draft;
-use counterstep_kernel::ports::{CommitError, Find, PurgeOp, ReceiveOp, StoreError};
+use counterstep_kernel::ports::{CommitError, Find, LoadFor, PurgeOp, ReceiveOp, StoreError};
 use counterstep_kernel::record::TaskRecord;
 use counterstep_steps::times::DbTime;
 use futures::{StreamExt, stream};
@@ -189,7 +189,8 @@ async fn records(
 ) -> Result<Vec<(TaskId, Result<TaskRecord, StoreError>)>, StoreError> {
     let mut records = Vec::with_capacity(tasks.len());
     for some in tasks.chunks(READ_AT_ONCE) {
-        records.extend(engine.ports.store.records(some).await?);
+        let read = engine.ports.store.records(some, LoadFor::State);
+        records.extend(read.await?);
     }
     Ok(records)
 }

@@ -166,7 +166,7 @@ async fn an_edit_leaves_the_rest_as_it_was_and_does_not_take_back_what_others_ch
     let browser = Browser::start().await;
     let tab = browser.tab().await;
     let path = "/api/schedules/once";
-    let request = json!({"name": "all", "shelf": 17});
+    let request = json!({"name": "all", "fails_at": ""});
     let spec = json!({
         "type": "CheckStock", "run_at": "2099-12-24T18:00:00+01:00", "request": request, "misfire": "catch_up",
         "overlap": "allow", "catch_up_limit": 7, "grace": "5m",

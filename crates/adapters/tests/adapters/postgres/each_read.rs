@@ -6,8 +6,8 @@ use crate::suite::labels::labels;
 use counterstep_contracts::{QueueName, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::ports::{
     ChildQuery, FailureFilter, FailureQuery, Find, First, FlowQuery, JournalPage, LabelQuery, Lane,
-    ListOrder, Lost, OutboxOp, PlaceQuery, PurgeOp, ReceiveOp, RevisionsOf, ScheduleQuery, Store,
-    TaskQuery, Unclaimed, WaitingQuery,
+    ListOrder, LoadFor, Lost, OutboxOp, PlaceQuery, PurgeOp, ReceiveOp, RevisionsOf, ScheduleQuery,
+    Store, TaskQuery, Unclaimed, WaitingQuery,
 };
 use counterstep_steps::times::DbTime;
 use futures::future::BoxFuture;
@@ -56,7 +56,7 @@ pub(super) fn reads() -> Vec<(String, Read)> {
         ("load", read!(store => store.load(task(50)))),
         (
             "records",
-            read!(store => store.records(&[task(50), task(51)])),
+            read!(store => store.records(&[task(50), task(51)], LoadFor::State)),
         ),
         ("history", read!(store => store.history(task(50)))),
         ("log", read!(store => store.log(task(50)))),

@@ -232,3 +232,20 @@ pub(crate) async fn a_chain_of_changes_that_is_not_whole_is_named_where_it_break
 async fn put(store: &Store, write: &DocumentWrite) -> bool {
     store.put_document(write).await.unwrap().is_some()
 }
+
+pub(crate) async fn a_state_is_read_without_what_was_handed_in(ports: &Ports) {
+    let store = &ports.store;
+    let whole = claimed(store, MINUTE).await;
+    assert_ne!(whole.task.request, serde_json::Value::Null);
+    let task = whole.task.id;
+    for (purpose, request) in [
+        (LoadFor::Look, whole.task.request),
+        (LoadFor::State, serde_json::Value::Null),
+    ] {
+        let read = store.records(&[task], purpose).await.unwrap();
+        let [(id, Ok(record))] = &read[..] else {
+            panic!("{purpose:?}: {read:?}");
+        };
+        assert_eq!((*id, &record.task.request), (task, &request), "{purpose:?}");
+    }
+}
