@@ -17,7 +17,9 @@ use counterstep_contracts::{
     SettledAs, StepDecl, StepNo, StepStatus, TaskId, TaskStatus, Tenant, UndoDecl,
 };
 use counterstep_steps::task::AmountSums;
+use futures::{StreamExt, stream};
 use std::collections::BTreeMap;
+use std::pin::pin;
 
 /// The states in which a task may have open effects.
 pub const STATES: [TaskStatus; 5] = [
@@ -36,6 +38,9 @@ const MOST_RECORDS: usize = 1_000;
 
 /// Tasks whose rows are read at a time.
 const AT_ONCE: usize = 100;
+
+/// Reads at a time: the database reads one while another one is decoded.
+const READS: usize = 2;
 
 /// What steps of a task have done outside and nothing has taken back, the last step first. None of a task that may still go on by
 /// itself, and of one that has completed or was settled as done or as undone. What the engine stores and deletes itself is none. Tasks
@@ -170,8 +175,14 @@ impl Walk<'_> {
             lines += page.looked_at;
             let candidates = page.lines.iter().filter(|it| self.may_have_some(it));
             let candidates: Vec<_> = candidates.map(|it| it.task).collect();
-            for some in candidates.chunks(AT_ONCE) {
-                for one in self.read(some).await? {
+            let engine = self.engine;
+            let reads = candidates.chunks(AT_ONCE).map(|some| {
+                let read = known_records(engine, some);
+                async move { Ok::<_, StoreError>((some, read.await?)) }
+            });
+            let mut reads = pin!(stream::iter(reads).buffered(READS));
+            while let Some((some, read)) = reads.next().await.transpose()? {
+                for one in self.found(read) {
                     let task = one.record.task.id;
                     if !found(one) {
                         return Ok(Some(task));
@@ -204,8 +215,7 @@ impl Walk<'_> {
     }
 
     /// The newest first.
-    async fn read(&mut self, tasks: &[TaskId]) -> Result<Vec<Found>, StoreError> {
-        let (mut known, unknown) = known_records(self.engine, tasks).await?;
+    fn found(&mut self, (mut known, unknown): (Vec<(TaskType, TaskRecord)>, u64)) -> Vec<Found> {
         self.unknown += unknown;
         known.sort_by_key(|(_, record)| std::cmp::Reverse(record.task.id));
         let mut all = Vec::new();
@@ -225,7 +235,7 @@ impl Walk<'_> {
                 all.push(Found { record, effects });
             }
         }
-        Ok(all)
+        all
     }
 }
 
