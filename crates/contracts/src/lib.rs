@@ -23,6 +23,7 @@ pub mod first_request;
 pub mod flow;
 pub mod forms;
 pub mod gate;
+pub mod groups;
 pub mod http;
 pub mod ids;
 pub mod installation;

@@ -3,7 +3,7 @@
 use crate::filters::{and_one, declared_name, labels_of, millis, page, time};
 use crate::{Cx, Refused, Run, cursor, invalid, task_bodies};
 use counterstep_contracts::TaskStatus;
-use counterstep_contracts::bulk::DeadLetterGroups;
+use counterstep_contracts::groups::DeadLetterGroups;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::dead_letters::{
     DeadLetterOrder, DeadLettersQuery, GroupDeadLetters, GroupsQuery, GroupsWith, ListDeadLetters,
@@ -11,7 +11,7 @@ use counterstep_contracts::operation::dead_letters::{
 };
 use counterstep_contracts::operator::DeadLetter;
 use counterstep_kernel::bulk;
-use counterstep_kernel::dead_letters::{Selection, groups, longest_parked};
+use counterstep_kernel::dead_letters::{Selection, add_first_programs, groups, longest_parked};
 use counterstep_kernel::ports::{TaskLine, TaskQuery};
 use counterstep_steps::times::rfc3339;
 
@@ -85,6 +85,7 @@ impl Run for GroupDeadLetters {
         let mut found = groups(store, &selection).await?;
         if asked.with == Some(GroupsWith::Decisions) {
             bulk::add_last_decisions(store, &selection.tenant, &mut found.groups).await?;
+            add_first_programs(store, &mut found.groups).await?;
         }
         Ok(found)
     }

@@ -1,6 +1,7 @@
 //! The commands for many parked tasks: `dead-letters groups | redrive | resolve` and `bulk list | show | stop`.
 
-use counterstep_contracts::bulk::{BulkPreview, BulkStatus, BulkView, DeadLetterGroups};
+use counterstep_contracts::bulk::{BulkPreview, BulkStatus, BulkView};
+use counterstep_contracts::groups::DeadLetterGroups;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::{TaskId, TaskStatus};
 use counterstep_tests::command::{Ended, run};

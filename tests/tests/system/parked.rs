@@ -1,7 +1,8 @@
 //! Many dead letters on real servers: how many causes they have, and how fast those of one cause go on when it is
 //! gone.
 
-use counterstep_contracts::bulk::{BulkStatus, BulkView, DeadLetterGroups};
+use counterstep_contracts::bulk::{BulkStatus, BulkView};
+use counterstep_contracts::groups::DeadLetterGroups;
 use counterstep_contracts::http::{Page, TaskSummary, TaskView};
 use counterstep_contracts::{TaskId, TaskStatus};
 use counterstep_tests::api::Api;

@@ -6,7 +6,7 @@ use crate::types::LINE;
 use crate::webhooks::{Got, Receiver, secrets, sending};
 use counterstep_contracts::TaskStatus;
 use counterstep_contracts::alert::{AlertBody, AlertEvent, AlertView};
-use counterstep_contracts::bulk::DeadLetterGroups;
+use counterstep_contracts::groups::DeadLetterGroups;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::webhook::{DeliveryStatus, WebhookSecretsView};
 use counterstep_kernel::ports::PortsRuntime;

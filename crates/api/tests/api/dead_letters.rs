@@ -1,14 +1,14 @@
 //! Dead letters in numbers over HTTP: their groups, operations on many of them, and each refusal.
 
 use crate::site::{Site, eventually};
-use counterstep_contracts::bulk::{
-    BulkAction, BulkPreview, BulkStatus, BulkView, DeadLetterGroups,
-};
+use counterstep_contracts::bulk::{BulkAction, BulkPreview, BulkStatus, BulkView};
+use counterstep_contracts::groups::DeadLetterGroups;
 use counterstep_contracts::http::{AuditTrail, Page, TaskView};
 use counterstep_contracts::open_effects::{OpenEffectKind, OpenEffectSums, OpenEffects};
 use counterstep_contracts::pace::{BulkTask, PausedFor};
-use counterstep_contracts::{TaskId, TaskStatus};
+use counterstep_contracts::{Host, TaskId, TaskStatus};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 const OPERATIONS: &str = "/api/bulk-operations";
 
@@ -354,6 +354,29 @@ async fn an_operation_with_a_pace_waits_for_a_person_and_lists_its_tasks_page_by
         .get(&format!("{path}/tasks?cursor=3.0011223344556677"))
         .await;
     forged.problem(400, "malformed-parameter");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_has_its_first_task_and_the_program_that_ran_it_while_the_registry_has_the_process()
+{
+    let site = Site::start().await;
+    let worker = site.run_host(Host::Worker);
+    let first = site.submit("/api/tasks/asks-a-person").await;
+    site.until(first, TaskStatus::DeadLettered).await;
+    let second = site.submit("/api/tasks/asks-a-person").await;
+    site.until(second, TaskStatus::DeadLettered).await;
+    worker.stop().await;
+    let group = || async { groups(&site, "?with=decisions").await.groups.remove(0) };
+    let program = Some(site.engine.settings.program.clone());
+    let found = group().await;
+    assert_eq!((found.first, found.first_program), (Some(first), program));
+    let plain = groups(&site, "").await.groups.remove(0);
+    assert_eq!((plain.first, plain.first_program), (Some(first), None));
+    let ids = [site.engine.id.to_string()];
+    let forgotten = site.engine.ports.store.forget_workers(&ids, Duration::ZERO);
+    assert_eq!(forgotten.await.expect("an answer"), 1);
+    let found = group().await;
+    assert_eq!((found.first, found.first_program), (Some(first), None));
 }
 
 #[tokio::test(flavor = "multi_thread")]

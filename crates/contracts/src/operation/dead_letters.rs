@@ -7,7 +7,8 @@ use super::shown::{Cell, Shown, Table, View};
 use super::task_views::dead_letter;
 use super::{About, Access, Chapter, Cursor, Ids, Limit, Operation, Time, WHOLE_LIST};
 use crate::access::Role;
-use crate::bulk::{BulkAction, DeadLetterGroup, DeadLetterGroups};
+use crate::bulk::BulkAction;
+use crate::groups::{DeadLetterGroup, DeadLetterGroups};
 use crate::http::Page;
 use crate::operator::DeadLetter;
 use crate::pace::{BulkResults, PastDecision};
@@ -28,12 +29,12 @@ pub struct ListDeadLetters;
 pub struct GroupDeadLetters;
 
 const WITH: Flag = flag("with", "--with", Takes::Text)
-    .is("With `decisions`: what was last decided about each of the largest groups");
+    .is("With `decisions`: what was last decided about each of the largest groups, and which program ran its first task");
 
 text_enum!(
     /// What groups are shown with.
     GroupsWith {
-        /// What was last decided about each, and how that has ended.
+        /// What was last decided about each and how that has ended, and which program ran its first task.
         Decisions = "decisions",
     }
 );
@@ -112,7 +113,8 @@ pub struct GroupsQuery {
     /// Submitted not before this time
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
-    /// With what was last decided about each of the 20 largest groups, and how that has ended
+    /// With what was last decided about each of the 20 largest groups and how that has ended, and with the version of the program
+    /// that ran its first task
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "more")]
     pub with: Option<GroupsWith>,
@@ -209,6 +211,8 @@ pub fn group() -> DeadLetterGroup {
         by_status: BTreeMap::from([(TaskStatus::DeadLettered, 4812)]),
         first_at: MADE.to_owned(),
         last_at: CHANGED.to_owned(),
+        first: Some(TASK),
+        first_program: Some("0.1.0".to_owned()),
         example: TASK,
         last_decision: Some(PastDecision {
             operation: OTHER.to_string(),
@@ -277,6 +281,7 @@ fn groups(found: &DeadLetterGroups) -> View {
             Cell::of(&group.cause),
             Cell::of(&group.text),
             Cell::Time(group.first_at.clone()),
+            Cell::text(group.first_program.as_deref()),
             Cell::Time(group.last_at.clone()),
             Cell::Task(group.example.to_string()),
             Cell::text(last_time(group).as_deref()),
@@ -289,6 +294,7 @@ fn groups(found: &DeadLetterGroups) -> View {
         "cause",
         "what went wrong",
         "first",
+        "by program",
         "last",
         "one of them",
         "last time",

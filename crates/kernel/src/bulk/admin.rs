@@ -6,12 +6,14 @@ use super::error::{BulkError, MOST};
 use super::operation::{BulkSpec, KIND, Operation, find};
 use super::preview::look;
 use crate::audit::admin_audit::{self, AdminChange};
+use crate::dead_letters::LARGEST;
 use crate::documents::{Edit, edit};
 use crate::engine::Engine;
 use crate::ports::{Document, DocumentQuery, Documents, Store, StoreError};
 use crate::record::DbTime;
 use crate::times::rfc3339;
-use counterstep_contracts::bulk::{BulkStatus, BulkView, DeadLetterGroup};
+use counterstep_contracts::bulk::{BulkStatus, BulkView};
+use counterstep_contracts::groups::DeadLetterGroup;
 use counterstep_contracts::pace::{PastDecision, PausedFor};
 use counterstep_contracts::{Rev, Tenant};
 use futures::future::BoxFuture;
@@ -110,10 +112,7 @@ pub async fn list(store: &Store, tenant: &Tenant) -> Result<Vec<BulkView>, Store
     Ok(views.collect())
 }
 
-/// Maximum number of groups of which the last decision is looked for.
-const GROUPS: usize = 20;
-
-/// Adds to the first groups what was last decided about each as one operation, and how that has ended.
+/// Adds to the largest groups what was last decided about each as one operation, and how that has ended.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -135,7 +134,7 @@ pub async fn add_last_decisions(
             last.entry(group).or_insert((document, operation));
         }
     }
-    for group in groups.iter_mut().take(GROUPS) {
+    for group in groups.iter_mut().take(LARGEST) {
         let Some((document, operation)) = last.get(&group.id) else {
             continue;
         };

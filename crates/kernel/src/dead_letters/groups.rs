@@ -8,8 +8,8 @@ use crate::digest::hex;
 use crate::ports::{Store, StoreError, TaskLine};
 use crate::record::{DbTime, Failure};
 use crate::times::rfc3339;
-use counterstep_contracts::bulk::{DeadLetterGroup, DeadLetterGroups};
 use counterstep_contracts::cause::Cause;
+use counterstep_contracts::groups::{DeadLetterGroup, DeadLetterGroups};
 use counterstep_contracts::{TaskId, TaskStatus};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
@@ -19,6 +19,9 @@ pub(crate) const MOST_LOOKED_AT: u64 = 100_000;
 
 /// Maximum number of groups that are kept apart: with their texts a megabyte at most.
 const MOST_GROUPS: usize = 1_000;
+
+/// Number of groups, the largest, to which is added what takes more reads for each.
+pub(crate) const LARGEST: usize = 20;
 
 /// What tasks of one group have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,6 +121,7 @@ struct Group {
     key: GroupKey,
     by_status: BTreeMap<TaskStatus, u64>,
     first_at: DbTime,
+    first: TaskId,
     last_at: DbTime,
     example: TaskId,
 }
@@ -129,6 +133,7 @@ impl Group {
             key,
             by_status: BTreeMap::new(),
             first_at: line.updated_at,
+            first: line.task,
             last_at: line.updated_at,
             // The newest comes first.
             example: line.task,
@@ -137,7 +142,9 @@ impl Group {
 
     fn add(&mut self, line: &TaskLine) {
         *self.by_status.entry(line.status).or_default() += 1;
-        self.first_at = self.first_at.min(line.updated_at);
+        if line.updated_at < self.first_at {
+            (self.first_at, self.first) = (line.updated_at, line.task);
+        }
         self.last_at = self.last_at.max(line.updated_at);
     }
 
@@ -153,6 +160,8 @@ impl Group {
             by_status: self.by_status,
             first_at: rfc3339(self.first_at),
             last_at: rfc3339(self.last_at),
+            first: Some(self.first),
+            first_program: None,
             example: self.example,
             last_decision: None,
         }

@@ -12,7 +12,7 @@ use crate::query::Address;
 use crate::time_text::{age, seconds};
 use actix_web::HttpRequest;
 use counterstep_contracts::access::Role;
-use counterstep_contracts::bulk::DeadLetterGroups;
+use counterstep_contracts::groups::DeadLetterGroups;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::About;
 use counterstep_contracts::search::FoundTasks;

@@ -10,9 +10,8 @@ use crate::query::{Address, Fields};
 use crate::time_text::ago;
 use actix_web::HttpRequest;
 use counterstep_contracts::access::Role;
-use counterstep_contracts::bulk::{
-    BulkAction, BulkStatus, BulkView, DeadLetterGroup, DeadLetterGroups,
-};
+use counterstep_contracts::bulk::{BulkAction, BulkStatus, BulkView};
+use counterstep_contracts::groups::{DeadLetterGroup, DeadLetterGroups};
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operator::DeadLetter;
 use counterstep_contracts::pace::PastDecision;
@@ -92,7 +91,9 @@ pub(super) fn group(visit: &PageRequest, it: &DeadLetterGroup) -> Markup {
                 }
                 p.message { (it.text) }
                 p.quiet {
-                    "last " (ago(&it.last_at)) ", first " (ago(&it.first_at)) " · for example "
+                    "last " (ago(&it.last_at)) ", first " (ago(&it.first_at))
+                    @if let Some(program) = &it.first_program { " by program " (program) }
+                    " · for example "
                     (crate::markup::task_link(&visit.shell.base, it.example))
                 }
                 @if let Some(last) = &it.last_decision { (last_time(visit, last)) }

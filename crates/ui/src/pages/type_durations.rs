@@ -7,9 +7,9 @@ use crate::page_request::PageRequest;
 use crate::query::{Address, Fields};
 use crate::time_text::{ago, duration, exact, hour, micros, now, rfc3339};
 use counterstep_contracts::access::Role;
-use counterstep_contracts::bulk::{DeadLetterGroup, DeadLetterGroups};
 use counterstep_contracts::declaration::kebab_case;
 use counterstep_contracts::durations::{HourDurations, Percentiles, StepDurations, TypeDurations};
+use counterstep_contracts::groups::{DeadLetterGroup, DeadLetterGroups};
 use maud::{Markup, html};
 
 /// The ranges that may be chosen: as the address has them, in hours.

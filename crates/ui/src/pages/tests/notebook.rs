@@ -161,7 +161,8 @@ fn known(path: &str) -> HttpResponse {
         ["api", "task-types", _, "durations", ..] => of(durations()),
         ["api", "dead-letters", "groups", ..] => of(json!({
             "groups": [{"id": "00112233aabbccdd", "task_type": "OrderLamp", "cause": {}, "text": "no lamp #", "count": 3,
-                "by_status": {"failed": 3}, "first_at": TIME, "last_at": TIME, "example": ID}],
+                "by_status": {"failed": 3}, "first_at": TIME, "last_at": TIME, "first_program": "0.9.1",
+                "example": ID}],
             "counted": 3, "others": 0, "complete": true,
         })),
         ["api", "dead-letters", _] => of(json!({"items": []})),

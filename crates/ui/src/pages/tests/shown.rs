@@ -117,6 +117,7 @@ async fn each_list_without_a_row_says_what_makes_the_first() {
     desk.notebook.is_new.set(false);
     let page = desk.get("/parked").await;
     assert!(page.html.contains("no lamp #"), "{}", page.html);
+    assert!(page.html.contains(" by program 0.9.1"), "{}", page.html);
     assert!(
         !page.html.contains("A task is parked where"),
         "{}",
