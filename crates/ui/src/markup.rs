@@ -1,6 +1,5 @@
 //! What pages are made of: signs, states, ids, times, tables. Must not call the interface.
 
-use crate::query::Address;
 use crate::shell::Shell;
 use counterstep_contracts::access::Role;
 use counterstep_contracts::search::Term;
@@ -167,11 +166,8 @@ pub(crate) fn short(id: &str) -> &str {
 }
 
 /// Labels as links to the tasks that have them.
-pub(crate) fn labels(base: &str, of: &Labels) -> Markup {
-    let to = |name: &str, value: &str| {
-        let term = Term::Label(name.to_owned(), value.to_owned());
-        Address::new(format!("{base}/tasks")).with("q", term).text()
-    };
+pub(crate) fn labels(of: &Labels, to: impl Fn(Term) -> String) -> Markup {
+    let to = |name: &str, value: &str| to(Term::Label(name.to_owned(), value.to_owned()));
     html! {
         @if !of.is_empty() {
             span.labels { @for (name, value) in of.iter() { a.label href=(to(name, value)) { (name) "=" (value) } " " } }

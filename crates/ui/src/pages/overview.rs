@@ -2,6 +2,7 @@
 //! Must not hold what it shows.
 
 use super::declared::{Group, Look, button};
+use super::search::Filter;
 use super::{parked, part, workers};
 use crate::charts::curve;
 use crate::failed::{Answer, Failed};
@@ -262,7 +263,7 @@ fn newest(visit: &PageRequest, found: &FoundTasks) -> Markup {
     html! {
         section aria-labelledby="newest" {
             h2 #newest { "The last submitted" }
-            (super::tasks::table(visit, &found.items, &[]))
+            (super::tasks::table(visit, &found.items, &Filter::default(), None))
             p { a href=(visit.at("/tasks")) { "All tasks" } }
         }
     }

@@ -13,10 +13,10 @@ use counterstep_contracts::access::Role;
 use counterstep_contracts::http::Page;
 use counterstep_contracts::operation::About;
 use counterstep_contracts::search::{
-    Field, LONGEST_SEARCH, Searched, Suggestion, Term, parse, quoted,
+    Field, LONGEST_SEARCH, ReadAs, Searched, Suggestion, Term, parse, quoted,
 };
 use counterstep_contracts::view::SavedView;
-use counterstep_contracts::{Problem, TaskStatus};
+use counterstep_contracts::{Problem, TaskId, TaskStatus};
 use maud::{Markup, html};
 
 /// Maximum columns of a list: an address may name any.
@@ -41,10 +41,19 @@ impl Filter {
             None => quoted(pair),
         };
         let q = query.get("q").map(str::to_owned);
-        let terms = q.into_iter().chain(one("type", Field::Type)).chain(states);
+        let of_type = one("type", Field::Type);
+        let since = one("since", Field::Since);
+        // Only an address of the former page has it, which looked in the last week where neither a type nor a time was chosen.
+        let has_bound = q.is_some() || of_type.is_some() || since.is_some();
+        let text = query.get("text").map(|it| match it.parse::<TaskId>() {
+            Ok(_) => it.to_owned(),
+            Err(_) if has_bound => field(Field::Text, it),
+            Err(_) => format!("{} {}", field(Field::Text, it), field(Field::Since, "7d")),
+        });
+        let terms = q.into_iter().chain(one("view", Field::View));
+        let terms = terms.chain(of_type).chain(states);
         let terms = terms.chain(query.all("label").map(label));
-        let terms = terms.chain(one("since", Field::Since));
-        let terms: Vec<_> = terms.chain(query.get("text").map(quoted)).collect();
+        let terms: Vec<_> = terms.chain(since).chain(text).collect();
         let columns = query.all("columns").flat_map(|it| it.split(','));
         Self {
             q: terms.join(" "),
@@ -91,6 +100,24 @@ impl Filter {
         other.page(visit, None)
     }
 
+    /// Where a label of a task in the list leads: to all tasks that have it, in a saved view to those of the view.
+    pub(super) fn label(
+        &self,
+        visit: &PageRequest,
+        searched: Option<&Searched>,
+        label: Term,
+    ) -> String {
+        let mut terms = self.terms();
+        let is_view = |it: &Term| matches!(it, Term::Field(Field::View, _));
+        if !terms.iter().any(is_view) {
+            return tasks_with(visit, &label);
+        }
+        if !whole(&terms, searched).contains(&label) {
+            terms.push(label);
+        }
+        self.with(visit, &terms)
+    }
+
     /// The stream of changes that could change this list. Without states: a task that leaves the list
     /// has a state that is none of them.
     pub(crate) fn changes(&self) -> String {
@@ -110,6 +137,24 @@ impl Filter {
     }
 }
 
+/// The page of all tasks that have this.
+pub(super) fn tasks_with(visit: &PageRequest, term: &Term) -> String {
+    Address::new(visit.at("/tasks")).with("q", term).text()
+}
+
+/// The terms, with those of a saved view in its place.
+fn whole(terms: &[Term], searched: Option<&Searched>) -> Vec<Term> {
+    let inner = |term: &Term| {
+        let shown = term.to_string();
+        let mut read = searched?.terms.iter();
+        let view = read.find(|it| it.read_as == ReadAs::View && it.term == shown)?;
+        parse(view.fits.first()?).ok()
+    };
+    let each = terms.iter();
+    let each = each.flat_map(|it| inner(it).unwrap_or_else(|| vec![it.clone()]));
+    each.collect()
+}
+
 fn is_status(term: &Term, name: &str) -> bool {
     match term {
         Term::Field(Field::Status, value) => value == name,
@@ -118,14 +163,20 @@ fn is_status(term: &Term, name: &str) -> bool {
     }
 }
 
-/// The box, and what is chosen beside it. `labels`: names of labels that may be columns.
-pub(super) async fn form(visit: &PageRequest, filter: &Filter, labels: &[String]) -> Markup {
+/// The box, and what is chosen beside it. `labels`: names of labels that may be columns; `searched`: how the search was read.
+pub(super) async fn form(
+    visit: &PageRequest,
+    filter: &Filter,
+    labels: &[String],
+    searched: Option<&Searched>,
+) -> Markup {
     let asked = Address::new("/api/searches/suggestions").with("q", &filter.q);
     let suggested = visit.find::<Page<Suggestion>>(&asked.text()).await;
     let views = visit.find::<Page<SavedView>>("/api/views").await;
     let suggested = suggested.map_or_else(Vec::new, |it| it.items);
     let views = views.map_or_else(Vec::new, |it| it.items);
     let terms = filter.terms();
+    let whole = whole(&terms, searched);
     let states = ["open", "parked"].into_iter();
     let states = states.chain(TaskStatus::ALL.iter().map(|it| it.as_str()));
     html! {
@@ -146,8 +197,8 @@ pub(super) async fn form(visit: &PageRequest, filter: &Filter, labels: &[String]
         div #narrow {
             nav.states aria-label="States" {
                 @for name in states {
-                    @let has = terms.iter().any(|it| is_status(it, name));
-                    a.check href=(filter.with(visit, &toggled(&terms, name))) aria-current=[has.then_some("true")] { (plain(name)) }
+                    @let has = whole.iter().any(|it| is_status(it, name));
+                    a.check href=(filter.with(visit, &toggled(&terms, &whole, name))) aria-current=[has.then_some("true")] { (plain(name)) }
                 }
             }
             (saved(visit, filter, &views))
@@ -156,11 +207,25 @@ pub(super) async fn form(visit: &PageRequest, filter: &Filter, labels: &[String]
     }
 }
 
+/// What is changed to change such a term: the whole, where a saved view has one.
+fn changed<'a>(
+    terms: &'a [Term],
+    whole: &'a [Term],
+    is_such: impl Fn(&Term) -> bool,
+) -> &'a [Term] {
+    let count = |of: &[Term]| of.iter().filter(|it| is_such(it)).count();
+    match count(whole) > count(terms) {
+        true => whole,
+        false => terms,
+    }
+}
+
 /// The terms with a state, or without it where they have it.
-fn toggled(terms: &[Term], name: &str) -> Vec<Term> {
-    let others = terms.iter().filter(|it| !is_status(it, name));
+fn toggled(terms: &[Term], whole: &[Term], name: &str) -> Vec<Term> {
+    let of = changed(terms, whole, |it| is_status(it, name));
+    let others = of.iter().filter(|it| !is_status(it, name));
     let mut others: Vec<_> = others.cloned().collect();
-    if others.len() == terms.len() {
+    if others.len() == of.len() {
         others.push(Term::Field(Field::Status, name.to_owned()));
     }
     others
@@ -245,6 +310,7 @@ fn columns(visit: &PageRequest, filter: &Filter, labels: &[String]) -> Markup {
 pub(super) fn terms(visit: &PageRequest, filter: &Filter, searched: Option<&Searched>) -> Markup {
     let notes = searched.iter().flat_map(|it| &it.terms);
     let notes: Vec<_> = notes.filter_map(|it| Some((it, it.note()?))).collect();
+    let whole = whole(&filter.terms(), searched);
     html! {
         @if !notes.is_empty() {
             ul.read-as {
@@ -253,7 +319,7 @@ pub(super) fn terms(visit: &PageRequest, filter: &Filter, searched: Option<&Sear
                         (note)
                         // Each of several is a search of its own.
                         @if it.fits.len() > 1 {
-                            ": " @for one in &it.fits { a href=(filter.with(visit, &instead(&filter.terms(), &it.term, one))) { (one) } " " }
+                            ": " @for one in &it.fits { a href=(filter.with(visit, &instead(&filter.terms(), &whole, &it.term, one))) { (one) } " " }
                         }
                     }
                 }
@@ -263,13 +329,14 @@ pub(super) fn terms(visit: &PageRequest, filter: &Filter, searched: Option<&Sear
 }
 
 /// The terms with another one in place of this.
-fn instead(terms: &[Term], term: &str, other: &str) -> Vec<Term> {
+fn instead(terms: &[Term], whole: &[Term], term: &str, other: &str) -> Vec<Term> {
     let others = parse(other).unwrap_or_default();
     let is_it = |it: &Term| match it {
         Term::Word { text, .. } => text == term,
         other => other.to_string() == term,
     };
-    let each = terms.iter().flat_map(|it| match is_it(it) {
+    let each = changed(terms, whole, is_it).iter();
+    let each = each.flat_map(|it| match is_it(it) {
         true => others.clone(),
         false => vec![it.clone()],
     });

@@ -12,7 +12,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use counterstep_contracts::access::Role;
 use counterstep_contracts::bulk::{BulkAction, BulkFilter};
 use counterstep_contracts::http::TaskSummary;
-use counterstep_contracts::search::{FoundTasks, Searched};
+use counterstep_contracts::search::{FoundTasks, Searched, Term};
 use counterstep_contracts::{Problem, ProblemCode, TaskId};
 use maud::{Markup, html};
 
@@ -49,7 +49,7 @@ pub(crate) async fn get(request: HttpRequest) -> Answer {
             h1 { "Tasks" }
             @if visit.may(Role::Submit) { a.button.primary href=(visit.at("/submit")) { "Submit a task" } }
         }
-        (search::form(&visit, &filter, &found.labels()).await)
+        (search::form(&visit, &filter, &found.labels(), found.searched()).await)
         div #found {
             (search::terms(&visit, &filter, found.searched()))
             (many(&visit, found.searched()))
@@ -173,7 +173,7 @@ pub(crate) fn list(visit: &PageRequest, filter: &Filter, found: &Found) -> Marku
                 @else if is_first && filter.q.is_empty() { (empty(none(visit))) }
                 @else { (empty("No task fits.")) }
             } @else {
-                (table(visit, &found.items, &filter.columns))
+                (table(visit, &found.items, filter, found.search.as_ref()))
             }
             nav.pager aria-label="Pages of the list" {
                 @if !is_first { a.button href=(filter.page(visit, None)) { "Beginning" } }
@@ -198,10 +198,16 @@ pub(super) fn none(visit: &PageRequest) -> Markup {
     )
 }
 
-/// Tasks as rows, with these columns; none: with those that are shown anyway.
-pub(crate) fn table(visit: &PageRequest, tasks: &[TaskSummary], columns: &[String]) -> Markup {
+/// Tasks as rows, with the columns of the list; none: with those that are shown anyway. `searched`: how its search was read.
+pub(crate) fn table(
+    visit: &PageRequest,
+    tasks: &[TaskSummary],
+    of: &Filter,
+    searched: Option<&Searched>,
+) -> Markup {
+    let to = |label| of.label(visit, searched, label);
     let usual = COLUMNS.iter().filter(|(.., is_usual)| *is_usual);
-    let columns: Vec<&str> = match columns {
+    let columns: Vec<&str> = match &of.columns[..] {
         [] => usual.map(|(name, ..)| *name).collect(),
         chosen => chosen.iter().map(String::as_str).collect(),
     };
@@ -220,13 +226,19 @@ pub(crate) fn table(visit: &PageRequest, tasks: &[TaskSummary], columns: &[Strin
                         }
                     }
                 } }
-                tbody { @for task in tasks { (row(visit, task, &columns)) } }
+                tbody { @for task in tasks { (row(visit, task, &columns, to)) } }
             }
         }
     }
 }
 
-fn row(visit: &PageRequest, task: &TaskSummary, columns: &[&str]) -> Markup {
+/// `to`: where a label of it leads.
+fn row(
+    visit: &PageRequest,
+    task: &TaskSummary,
+    columns: &[&str],
+    to: impl Fn(Term) -> String,
+) -> Markup {
     let base = &visit.shell.base;
     html! {
         tr id={ "t-" (task.task_id) } {
@@ -237,7 +249,7 @@ fn row(visit: &PageRequest, task: &TaskSummary, columns: &[&str]) -> Markup {
             @for name in columns {
                 @match *name {
                     "id" => { td { code { (task.task_id) } } }
-                    "labels" => { td.wide { (labels(base, &task.labels)) } }
+                    "labels" => { td.wide { (labels(&task.labels, &to)) } }
                     "submitted" => { td.wide { (ago(&task.created_at)) } }
                     "changed" => { td { (ago(&task.updated_at)) } }
                     "duration" => { td { @if let Some(ended) = &task.finished_at { (duration(micros(ended) - micros(&task.created_at))) } } }

@@ -4,6 +4,7 @@
 mod cases;
 mod frame;
 mod notebook;
+mod searches;
 mod shown;
 
 use crate::port::{SignIn, Ui};

@@ -3,6 +3,7 @@
 use super::task_data::Found;
 use crate::markup::{chip, copied, labels, state, task_link};
 use crate::page_request::PageRequest;
+use crate::pages::search::tasks_with;
 use crate::query::Address;
 use crate::time_text::{ago, duration, exact, micros, now, rfc3339};
 use counterstep_contracts::durations::Percentiles;
@@ -54,7 +55,7 @@ pub(super) fn of(visit: &PageRequest, found: &Found) -> Markup {
                 div { dt { "Trace" } dd { (copied(trace)) } }
             }
             @if !task.labels.is_empty() {
-                div { dt { "Labels" } dd { (labels(&visit.shell.base, &task.labels)) } }
+                div { dt { "Labels" } dd { (labels(&task.labels, |label| tasks_with(visit, &label))) } }
             }
             @for children in &task.children {
                 div {

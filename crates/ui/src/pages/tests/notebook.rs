@@ -130,6 +130,7 @@ fn known(path: &str) -> HttpResponse {
         ["api", "caller"] => {
             of(json!({"tenant": "default", "role": "admin", "is_of_installation": true}))
         }
+        ["api", "tasks", query] if query.contains("limit=") => of(listed(query)),
         ["api", "tasks", status] => of(task(status)),
         ["api", "tasks", status, "why"] => of(json!({
             "task_id": ID, "status": status, "because": [], "operator_can": moves(status),
@@ -182,6 +183,20 @@ fn known(path: &str) -> HttpResponse {
         ["api", "openapi.json"] => of(document()),
         _ => HttpResponse::NotFound().json(Problem::new(ProblemCode::NoSuchRoute, "not here")),
     }
+}
+
+/// A task with a label, and how the search was read: by its saved view alone.
+fn listed(query: &str) -> Value {
+    let of_view = query.contains("view%3Alate");
+    let term = of_view
+        .then(|| json!({"term": "view:late", "read_as": "view", "fits": ["status:open until:2h"]}));
+    json!({
+        "items": [{
+            "task_id": ID, "task_type": "OrderLamp", "status": "running", "labels": {"order": "4711"}, "created_at": TIME,
+            "updated_at": TIME,
+        }],
+        "search": {"terms": Vec::from_iter(term)},
+    })
 }
 
 /// Of tasks that took a second, and a step that takes longer.
