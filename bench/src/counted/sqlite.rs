@@ -291,6 +291,11 @@ async fn read(store: &Store, limit: u32) -> Result<(), StoreError> {
         limit,
     };
     store.revisions(&ended).await?;
+    let parked = RevisionsOf::Parked {
+        after: [(task_type.clone(), (DbTime(0), task))].into(),
+        limit,
+    };
+    store.revisions(&parked).await?;
     store.gauges(&[]).await?;
     store.gauges(&["order".to_owned()]).await?;
     for task in [None, Some(task.to_string())] {

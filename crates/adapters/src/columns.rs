@@ -97,6 +97,13 @@ pub(crate) fn states(ended: bool) -> impl Iterator<Item = &'static str> {
     asked.map(|status| status.as_str())
 }
 
+/// How a column names the states in which a task is parked.
+pub(crate) fn parked_states() -> impl Iterator<Item = &'static str> {
+    let states = TaskStatus::ALL.iter();
+    let parked = states.filter(|status| status.is_parked());
+    parked.map(|status| status.as_str())
+}
+
 /// The goal of an undo from its column.
 pub(crate) fn goal(text: Option<&str>) -> Result<Option<UndoGoal>, Unreadable> {
     match text {

@@ -1,4 +1,4 @@
-//! How long the tasks of a type and their steps took, and how tasks ended, by the hour. Times are RFC 3339 in UTC. Must not know where
+//! How long the tasks of a type and their steps took, and how tasks ended or were parked, by the hour. Times are RFC 3339 in UTC. Must not know where
 //! that is counted.
 
 use crate::ids::TaskId;
@@ -7,17 +7,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The tasks of a type that ended in a range of time, and their steps.
+/// The tasks of a type that ended or were parked in a range of time, and their steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TypeDurations {
-    /// How many tasks ended in each state. A state in which none ended is left out.
+    /// How many tasks ended, or were parked, in each state: a parked one counts each time it was found parked. A state without any is
+    /// left out.
     pub ended: BTreeMap<TaskStatus, u64>,
     /// How long those took that completed, from their submission; missing where none did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<Percentiles>,
     /// Its steps, the one with the longest 95th percentile first.
     pub steps: Vec<StepDurations>,
-    /// The same by the hour, the oldest first. Hours in which no task ended are left out.
+    /// The same by the hour, the oldest first. Hours in which no task ended or was parked are left out.
     pub hours: Vec<HourDurations>,
     /// Of 100 tasks that completed, how many took less time than the one that was asked for, rounded down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -57,13 +58,13 @@ pub struct StepDurations {
     pub slowest: TaskId,
 }
 
-/// The tasks of a type that ended in an hour, and their steps.
+/// The tasks of a type that ended or were parked in an hour, and their steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HourDurations {
     /// Its begin.
     #[schemars(extend("format" = "date-time"))]
     pub hour: String,
-    /// How many tasks ended in each state.
+    /// How many tasks ended, or were parked, in each state.
     pub ended: BTreeMap<TaskStatus, u64>,
     /// How long those took that completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,9 +2,8 @@
 //! oldest event.
 
 use super::statement::{Statement, Str, values};
-use super::states::{open, states};
+use super::states::{open, parked_states, states};
 use crate::rows::{GaugeTypes, ParkedTypes};
-use counterstep_contracts::TaskStatus;
 use counterstep_kernel::ports::{MOST_LABEL_VALUES, MOST_PARKED_TYPES};
 use diesel::sql_types as sql;
 
@@ -94,7 +93,8 @@ const PARKED: &str = concat!(
 
 /// Parked tasks by state and type, each with the clock.
 pub(super) fn parked() -> Statement<'static, (ParkedTypes, sql::Timestamptz)> {
-    let parked = TaskStatus::ALL.iter().filter(|it| it.is_parked());
-    let states: Vec<Str<'_>> = parked.map(|it| it.as_str().into()).collect();
-    Statement::of(PARKED, values![states, i64::from(MOST_PARKED_TYPES)])
+    Statement::of(
+        PARKED,
+        values![parked_states(), i64::from(MOST_PARKED_TYPES)],
+    )
 }

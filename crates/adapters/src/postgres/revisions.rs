@@ -2,7 +2,7 @@
 
 use super::fault::{Fault, name};
 use super::statement::{Clocked, Statement, Str, values, written};
-use super::states::{open, states};
+use super::states::{open, parked_states, states};
 use crate::rows::RevisionTypes;
 use counterstep_kernel::ports::RevisionsOf;
 use uuid::Uuid;
@@ -30,6 +30,16 @@ macro_rules! ended {
         ))
     };
 }
+
+const PARKED: &str = concat!(
+    with_the_time!(
+        "(SELECT now(), t.id, t.rev, t.updated_at FROM unnest(?) AS s (status) JOIN tasks t ON t.status = s.status AND "
+    ),
+    open!(),
+    " JOIN unnest(?, ?, ?) AS y (task_type, at, task)
+        ON y.task_type = t.task_type AND (t.updated_at, t.id) > (y.at, y.task)
+      ORDER BY t.updated_at, t.id LIMIT ?)"
+);
 
 /// Those that are asked for.
 pub(super) fn of(of: &RevisionsOf) -> Result<Statement<'_, Clocked<RevisionTypes>>, Fault> {
@@ -86,6 +96,16 @@ pub(super) fn of(of: &RevisionsOf) -> Result<Statement<'_, Clocked<RevisionTypes
                     values![types, states(true), at, first, limit, limit],
                 ),
             }
+        }
+        RevisionsOf::Parked { after, limit } => {
+            let types = after.keys().map(|of| name("tasks.task_type", of));
+            let types = types.collect::<Result<Vec<Str<'_>>, _>>()?;
+            let times: Vec<_> = after.values().map(|(at, _)| Some(written(*at))).collect();
+            let tasks: Vec<Uuid> = after.values().map(|(_, task)| task.0).collect();
+            Statement::of(
+                PARKED,
+                values![parked_states(), types, times, tasks, i64::from(*limit)],
+            )
         }
     })
 }

@@ -15,3 +15,8 @@ pub(super) use open;
 pub(super) fn states(ended: bool) -> Vec<Str<'static>> {
     columns::states(ended).map(Into::into).collect()
 }
+
+/// The states in which a task is parked.
+pub(super) fn parked_states() -> Vec<Str<'static>> {
+    columns::parked_states().map(Into::into).collect()
+}

@@ -4,8 +4,8 @@
 use super::fault::Fault;
 use super::prepared::Prepare;
 use super::revisions::states;
+use crate::columns;
 use crate::rows::{self, ParkedRow, Time, each};
-use counterstep_contracts::TaskStatus;
 use counterstep_kernel::ports::{Gauges, MOST_LABEL_VALUES, MOST_PARKED_TYPES, ParkedCount};
 use counterstep_steps::times::DbTime;
 use diesel::SqliteConnection;
@@ -91,8 +91,7 @@ const PARKED: &str = "SELECT status, task_type, count(*) AS tasks, min(updated_a
      GROUP BY status, task_type ORDER BY tasks DESC, status, task_type";
 
 fn parked(connection: &mut SqliteConnection, now: i64) -> Result<Vec<ParkedCount>, Fault> {
-    let states = TaskStatus::ALL.iter().filter(|it| it.is_parked());
-    let states: Vec<_> = states.map(|it| it.as_str()).collect();
+    let states: Vec<_> = columns::parked_states().collect();
     let found: Vec<ParkedRow> = diesel::sql_query(PARKED)
         .bind::<Text, _>(serde_json::json!(states).to_string())
         .load_at_most(MOST_PARKED_TYPES, connection)?;

@@ -67,10 +67,34 @@ pub(super) fn of(
                     );
                 }
             }
-            rows.sort_unstable_by(|one, other| (one.at, &one.id).cmp(&(other.at, &other.id)));
-            rows.truncate(usize::try_from(*limit).unwrap_or(usize::MAX));
-            rows
+            first_of(rows, *limit)
+        }
+        RevisionsOf::Parked { after, limit } => {
+            let mut rows = Vec::<RevisionRow>::new();
+            for (task_type, (at, task)) in after {
+                for status in columns::parked_states() {
+                    rows.extend(
+                        diesel::sql_query(
+                            "SELECT id, rev, updated_at AS at FROM tasks INDEXED BY tasks_by_type_and_status
+                             WHERE task_type = ?1 AND status = ?2 AND (updated_at, id) > (?3, ?4) ORDER BY updated_at, id",
+                        )
+                        .bind::<Text, _>(task_type)
+                        .bind::<Text, _>(status)
+                        .bind::<BigInt, _>(at.0)
+                        .bind::<Text, _>(task.to_string())
+                        .load_at_most::<RevisionRow>(*limit, connection)?,
+                    );
+                }
+            }
+            first_of(rows, *limit)
         }
     };
     Ok(each(rows, RevisionRow::decode)?)
+}
+
+/// Of pages by their times, each of a part, the first page of all together.
+fn first_of(mut rows: Vec<RevisionRow>, limit: u32) -> Vec<RevisionRow> {
+    rows.sort_unstable_by(|one, other| (one.at, &one.id).cmp(&(other.at, &other.id)));
+    rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    rows
 }

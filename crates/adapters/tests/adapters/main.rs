@@ -273,6 +273,7 @@ macro_rules! row_cases {
                 a_list_pages_from_the_newest_and_filters,
                 the_revisions_of_tasks_are_read_together,
                 tasks_are_open_or_have_ended_since,
+                parked_tasks_are_read_in_the_order_of_their_last_change,
                 tasks_in_flight_are_counted_by_what_they_were_submitted_under,
                 a_relay_takes_the_events_of_each_change_once_until_they_are_published,
                 what_is_published_of_a_change_leaves_the_others_in_the_outbox,

@@ -233,7 +233,12 @@ impl Operation for GetTypeDurations {
             max_ms: 30_012,
             slowest: TASK,
         };
-        let ended = BTreeMap::from([(TaskStatus::Completed, 104), (TaskStatus::Failed, 3)]);
+        let ended = [
+            (TaskStatus::Completed, 104),
+            (TaskStatus::Failed, 3),
+            (TaskStatus::DeadLettered, 2),
+        ];
+        let ended = BTreeMap::from(ended);
         let hour = HourDurations {
             hour: MADE.to_owned(),
             ended: ended.clone(),
@@ -286,7 +291,7 @@ fn durations(found: &TypeDurations) -> View {
     if !ended.is_empty() {
         table
             .below
-            .push(format!("ended: {}", ended.join(", ")).into());
+            .push(format!("ended or parked: {}", ended.join(", ")).into());
     }
     let until = found.counted_until.iter();
     let until = until.map(|until| format!("the last task that is counted ended at {until}").into());

@@ -4,6 +4,7 @@
 use crate::record::{DbTime, Failure};
 use counterstep_contracts::{Labels, QueueName, Rev, TaskId, TaskStatus, Tenant};
 use counterstep_steps::task::KnownType;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -369,6 +370,14 @@ pub enum RevisionsOf {
         task_types: Vec<String>,
         /// The last one of the page before.
         after: (DbTime, TaskId),
+        /// Maximum number of them.
+        limit: u32,
+    },
+    /// Those of all tenants that are parked, in the order in which they last changed. All parked ones are looked at: no index
+    /// has them in that order, and there are few.
+    Parked {
+        /// By the declared name of a type: those of it that last changed after this time, and at this time behind this task.
+        after: BTreeMap<String, (DbTime, TaskId)>,
         /// Maximum number of them.
         limit: u32,
     },

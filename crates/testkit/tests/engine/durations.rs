@@ -1,17 +1,18 @@
-//! How long tasks and their steps took: counted once each, by tenant, type and hour, whichever process counts; from the change that
-//! started an attempt to the one that ended it.
+//! How long tasks and their steps took, and how many ended or were parked: counted once each, by tenant, type and hour, whichever
+//! process counts; from the change that started an attempt to the one that ended it.
 
 use crate::errand::{Errand, only};
 use counterstep_contracts::durations::TypeDurations;
 use counterstep_contracts::{Host, TaskId, TaskStatus, Tenant};
 use counterstep_kernel::Engine;
+use counterstep_kernel::operator::{self, Retrial};
 use counterstep_kernel::ports::{
     Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite,
 };
 use counterstep_kernel::status::durations::{DurationsOf, count_durations, durations};
 use counterstep_kernel::turn::{TurnEnd, turn};
 use counterstep_macros::distributed_task;
-use counterstep_steps::{CancelToken, StepContext, StepResult};
+use counterstep_steps::{CancelToken, StepContext, StepError, StepResult};
 use counterstep_testkit::clock::{until_works, work_for};
 use counterstep_testkit::{Form, Harness, Site};
 use serde::{Deserialize, Serialize};
@@ -38,8 +39,11 @@ impl Haul {
         Ok(Loaded(1))
     }
 
-    #[step(2, host = "worker", no_undo = "test")]
+    #[step(2, host = "worker", no_undo = "test", on_exhausted = "dead_letter")]
     async fn drive(ctx: &StepContext, leg: &Leg, loaded: &Loaded) -> StepResult<u32> {
+        if leg.seconds == 0 {
+            return Err(StepError::permanent("no fuel"));
+        }
         work_for(ctx.task_id(), Duration::from_secs(leg.seconds)).await;
         Ok(loaded.0)
     }
@@ -61,6 +65,31 @@ async fn driven(site: &Site, tenant: &str, seconds: u64) -> TaskId {
     let (end, ()) = futures::join!(turn(&site.engine, Host::Worker, id, &shutdown), works);
     assert_eq!(end, TurnEnd::Rests(TaskStatus::Completed));
     id
+}
+
+/// Works at a task until it is parked.
+async fn park(site: &Site, task: TaskId) {
+    let end = turn(&site.engine, Host::Worker, task, &CancelToken::new()).await;
+    assert_eq!(end, TurnEnd::Rests(TaskStatus::DeadLettered));
+}
+
+async fn parked(site: &Site, tenant: &str) -> TaskId {
+    let form = Form::new().field("seconds", 0).tenant(tenant);
+    let id = site.submit(form).await;
+    park(site, id).await;
+    id
+}
+
+async fn retry(site: &Site, task: TaskId) {
+    let retrial = Retrial {
+        direction: None,
+        edit: None,
+        actor: "operator:kim".to_owned(),
+        note: "there is fuel again".to_owned(),
+        bulk: None,
+    };
+    let answer = operator::retry(&site.engine, task, retrial).await;
+    assert_eq!(answer.expect("accepted").status, TaskStatus::Dispatched);
 }
 
 fn of_haul(tenant: &Tenant) -> DurationsOf<'_> {
@@ -144,6 +173,42 @@ async fn each_task_is_counted_once_with_its_steps_whichever_process_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_task_counts_each_time_it_is_found_parked() {
+    let site = Harness::embedded(only::<Haul>()).start().await;
+    let first = parked(&site, "acme").await;
+    parked(&site, "acme").await;
+    parked(&site, "umbra").await;
+    // What was parked a moment ago may not be seen by all yet.
+    count(&site.engine).await;
+    assert_eq!(counted(&site, "acme").await, 0);
+    later(&site);
+    futures::join!(count(&site.engine), count(&site.engine));
+    count(&site.engine).await;
+    let found = seen(&site, "acme").await;
+    assert_eq!(found.ended, [(TaskStatus::DeadLettered, 2)].into());
+    assert_eq!((found.tasks, &*found.steps), (None, &[][..]));
+    let by_hour: u64 = found.hours.iter().flat_map(|it| it.ended.values()).sum();
+    assert_eq!(by_hour, 2);
+
+    retry(&site, first).await;
+    later(&site);
+    count(&site.engine).await;
+    assert_eq!(counted(&site, "acme").await, 2, "it is under way");
+    park(&site, first).await;
+    // No pass has seen it before it was retried once more.
+    retry(&site, first).await;
+    park(&site, first).await;
+    driven(&site, "acme", 2).await;
+    later(&site);
+    count(&site.engine).await;
+    let found = seen(&site, "acme").await;
+    let expected = [(TaskStatus::Completed, 1), (TaskStatus::DeadLettered, 3)];
+    assert_eq!(found.ended, expected.into());
+    let theirs = seen(&site, "umbra").await;
+    assert_eq!(theirs.ended, [(TaskStatus::DeadLettered, 1)].into());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn hours_are_forgotten_after_their_time_and_the_next_task_is_counted() {
     let site = Harness::embedded(only::<Haul>()).start().await;
     driven(&site, "acme", 2).await;
@@ -205,6 +270,15 @@ async fn a_document_that_cannot_be_read_holds_up_no_other() {
     later(&site);
     count(&site.engine).await;
     assert_eq!(counted(&site, "acme").await, 2, "none is counted twice");
+    parked(&site, "acme").await;
+    later(&site);
+    count(&site.engine).await;
+    damage("default", "Haul parked".to_owned()).await;
+    count(&site.engine).await;
+    parked(&site, "acme").await;
+    later(&site);
+    count(&site.engine).await;
+    assert_eq!(counted(&site, "acme").await, 4, "nor is a parked one");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -467,6 +467,8 @@ async fn the_page_of_a_type_has_durations_as_a_chart_and_as_a_table() {
         "<figure class=\"hours\" tabindex=\"0\"",
         "?range=24h&amp;step=ship#durations\"",
         "OrderLamp, whole tasks",
+        "Ended or parked: ",
+        "dead lettered</span> 2",
         "1 min 1 s",
         "Why tasks failed",
     ] {

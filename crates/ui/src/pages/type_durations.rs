@@ -1,4 +1,4 @@
-//! How long the tasks of a type and their steps took, and how tasks ended: a chart and the same as a table, of a range that stands in
+//! How long the tasks of a type and their steps took, and how tasks ended or were parked: a chart and the same as a table, of a range that stands in
 //! the address. Must not hold what it shows.
 
 use crate::hours::{Hours, Measured, draw};
@@ -117,9 +117,9 @@ fn first_of(asked: &Asked) -> i64 {
 
 fn ended(found: &TypeDurations) -> Markup {
     html! {
-        @if found.ended.is_empty() { p.quiet { "No task of it has ended in this time." } }
+        @if found.ended.is_empty() { p.quiet { "No task of it has ended or was parked in this time." } }
         @else {
-            p { "Ended: " @for (status, count) in &found.ended { (state(*status)) " " (number(*count)) " " } }
+            p { "Ended or parked: " @for (status, count) in &found.ended { (state(*status)) " " (number(*count)) " " } }
         }
         @match &found.counted_until {
             Some(until) => p.quiet { "The last task that the reconciler has counted ended " (ago(until)) "." },
@@ -231,7 +231,7 @@ fn table_of_hours(asked: &Asked, found: &TypeDurations) -> Markup {
         html! {
             tr {
                 td.what { time datetime=(hour.hour) { (exact(&hour.hour)) } }
-                td data-head="Ended" { @for (status, count) in &hour.ended { (state(*status)) " " (number(*count)) " " } }
+                td data-head="Ended or parked" { @for (status, count) in &hour.ended { (state(*status)) " " (number(*count)) " " } }
                 @match &took {
                     Some(took) => { (cells(took)) },
                     None => { td data-head="Measured" { "0" } td data-head="p50" { "–" } td data-head="p95" { "–" } td data-head="p99" { "–" } },
@@ -240,7 +240,7 @@ fn table_of_hours(asked: &Asked, found: &TypeDurations) -> Markup {
         }
     };
     let rows: Vec<_> = found.hours.iter().rev().map(row).collect();
-    let heads = ["Hour", "Ended", "Measured", "p50", "p95", "p99"];
+    let heads = ["Hour", "Ended or parked", "Measured", "p50", "p95", "p99"];
     html! {
         @if !rows.is_empty() {
             details { summary { "By the hour" } (stacked("Durations by the hour", &heads, &rows, "")) }

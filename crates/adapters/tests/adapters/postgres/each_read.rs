@@ -226,6 +226,14 @@ pub(super) fn reads() -> Vec<(String, Read)> {
             }),
         ),
         (
+            "revisions of those that are parked",
+            read!(store => async move {
+                let first = (DbTime(0), task(0));
+                let after = ["Rare", "Zip"].map(|of| (of.to_owned(), first)).into();
+                store.revisions(&RevisionsOf::Parked { after, limit: PAGE }).await
+            }),
+        ),
+        (
             "heads",
             read!(store => store.chain_tips(&JournalPage {
                 task: None, after: Some((task(5_000).to_string(), 1)), limit: PAGE, lane: Lane::People })),

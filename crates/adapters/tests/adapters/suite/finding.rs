@@ -12,6 +12,7 @@ use counterstep_kernel::ports::{
 use counterstep_kernel::record::{TaskRecord, TaskRow};
 use counterstep_steps::times::DbTime;
 use futures::future::join_all;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 async fn claimable(store: &Store, unclaimed_for: Duration, limit: u32) -> Vec<TaskId> {
@@ -498,6 +499,56 @@ pub(crate) async fn tasks_are_open_or_have_ended_since(ports: &Ports) {
     ] {
         assert_eq!(revisions_at(store, &nothing).await.tasks, []);
     }
+}
+
+pub(crate) async fn parked_tasks_are_read_in_the_order_of_their_last_change(ports: &Ports) {
+    let store = &ports.store;
+    let mut parked = Vec::new();
+    for status in TaskStatus::ALL.iter().chain(&[TaskStatus::DeadLettered]) {
+        let record = resting(store, *status, None).await;
+        if status.is_parked() {
+            parked.push(record);
+        }
+    }
+    // One that was parked before the others, and has changed since.
+    commit(store, free(&parked[0]), &after(&parked[0]))
+        .await
+        .unwrap();
+    let task_type = parked[0].task.task_type.clone();
+    let mut expected = Vec::new();
+    for record in parked[1..].iter().chain(&parked[..1]) {
+        let record = load(store, record.task.id).await;
+        expected.push(TaskRevision {
+            task: record.task.id,
+            rev: record.task.rev,
+            at: record.task.updated_at,
+        });
+    }
+    assert!(expected.is_sorted_by_key(|it| it.at));
+    expected.sort_unstable_by_key(|it| (it.at, it.task));
+    let first = (DbTime(0), TaskId(uuid::Uuid::nil()));
+    let of = |task_type: &str, after, limit| {
+        let others = ("None".to_owned(), first);
+        RevisionsOf::Parked {
+            after: [others, (task_type.to_owned(), after)].into(),
+            limit,
+        }
+    };
+    let (mut after, mut pages) = (first, Vec::new());
+    loop {
+        let page = revisions_at(store, &of(&task_type, after, 2)).await.tasks;
+        let Some(last) = page.last() else { break };
+        after = (last.at, last.task);
+        pages.extend(page);
+    }
+    assert_eq!(pages, expected);
+    let others = revisions_at(store, &of("Other", first, 100)).await;
+    assert_eq!(others.tasks, []);
+    let none = RevisionsOf::Parked {
+        after: BTreeMap::new(),
+        limit: 100,
+    };
+    assert_eq!(revisions_at(store, &none).await.tasks, []);
 }
 
 pub(crate) async fn tasks_in_flight_are_counted_by_what_they_were_submitted_under(ports: &Ports) {

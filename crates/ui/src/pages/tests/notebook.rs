@@ -212,7 +212,7 @@ pub(super) fn durations() -> Value {
             "tasks": took, "steps": [ship]})
     };
     json!({
-        "ended": {"completed": 40, "failed": 3}, "tasks": took, "steps": [ship], "hours": [hour(3), hour(2), hour(0)],
+        "ended": {"completed": 40, "failed": 3, "dead_lettered": 2}, "tasks": took, "steps": [ship], "hours": [hour(3), hour(2), hour(0)],
         "counted_until": TIME, "slower_than": 97,
     })
 }
