@@ -176,10 +176,8 @@ impl Walk<'_> {
             let candidates = page.lines.iter().filter(|it| self.may_have_some(it));
             let candidates: Vec<_> = candidates.map(|it| it.task).collect();
             let engine = self.engine;
-            let reads = candidates.chunks(AT_ONCE).map(|some| {
-                let read = known_records(engine, some);
-                async move { Ok::<_, StoreError>((some, read.await?)) }
-            });
+            let parts: Vec<_> = candidates.chunks(AT_ONCE).map(<[_]>::to_vec).collect();
+            let reads = parts.into_iter().map(|some| read(engine, some));
             let mut reads = pin!(stream::iter(reads).buffered(READS));
             while let Some((some, read)) = reads.next().await.transpose()? {
                 for one in self.found(read) {
@@ -215,7 +213,7 @@ impl Walk<'_> {
     }
 
     /// The newest first.
-    fn found(&mut self, (mut known, unknown): (Vec<(TaskType, TaskRecord)>, u64)) -> Vec<Found> {
+    fn found(&mut self, (mut known, unknown): Read) -> Vec<Found> {
         self.unknown += unknown;
         known.sort_by_key(|(_, record)| std::cmp::Reverse(record.task.id));
         let mut all = Vec::new();
@@ -237,6 +235,13 @@ impl Walk<'_> {
         }
         all
     }
+}
+
+type Read = (Vec<(TaskType, TaskRecord)>, u64);
+
+async fn read(engine: &Engine, tasks: Vec<TaskId>) -> Result<(Vec<TaskId>, Read), StoreError> {
+    let found = known_records(engine, &tasks).await?;
+    Ok((tasks, found))
 }
 
 fn walk<'a>(engine: &'a Engine, selection: &'a Selection) -> Walk<'a> {
