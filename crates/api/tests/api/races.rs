@@ -5,6 +5,8 @@
 mod dropped;
 #[path = "races/lossy_store.rs"]
 mod lossy_store;
+#[path = "races/views.rs"]
+mod views;
 
 use crate::access::all_is_on;
 use crate::administration::kept_poison;

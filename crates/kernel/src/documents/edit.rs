@@ -60,14 +60,25 @@ pub(crate) async fn edit<A, E: From<StoreError>>(
     kind: DocumentKind,
     tenant: &Tenant,
     names: &[&str],
-    mut decide: impl FnMut(Documents) -> Result<Edit<A>, E>,
+    decide: impl FnMut(Documents) -> Result<Edit<A>, E>,
 ) -> Result<Option<A>, E> {
-    let owned = || names.iter().map(|&name| name.to_owned()).collect();
-    let mut query = DocumentQuery::Named {
+    let query = DocumentQuery::Named {
         kind,
         tenant: tenant.clone(),
-        names: owned(),
+        names: names.iter().map(|&name| name.to_owned()).collect(),
     };
+    edit_found(store, query, decide).await
+}
+
+/// The same of the documents that a query finds.
+///
+/// # Errors
+/// Those of `decide`, and [`StoreError`].
+pub(crate) async fn edit_found<A, E: From<StoreError>>(
+    store: &Store,
+    mut query: DocumentQuery,
+    mut decide: impl FnMut(Documents) -> Result<Edit<A>, E>,
+) -> Result<Option<A>, E> {
     for _ in 0..TRIES {
         let Edit {
             writes,
@@ -77,15 +88,21 @@ pub(crate) async fn edit<A, E: From<StoreError>>(
         let is_written = match change {
             Some(change) => admin_audit::put_all(store, writes, change).await?,
             // What is answered without a write may have been read from a change that no standby has.
-            None if writes.is_empty() && matches!(query, DocumentQuery::Named { .. }) => {
-                query = DocumentQuery::Confirmed {
+            None if writes.is_empty() => match query {
+                DocumentQuery::Named {
                     kind,
-                    tenant: tenant.clone(),
-                    names: owned(),
-                };
-                false
-            }
-            None if writes.is_empty() => true,
+                    tenant,
+                    names,
+                } => {
+                    query = DocumentQuery::Confirmed {
+                        kind,
+                        tenant,
+                        names,
+                    };
+                    false
+                }
+                _ => true,
+            },
             None => matches!(store.put(&writes).await?, DocumentsPut::Written(_)),
         };
         if is_written {

@@ -2,7 +2,7 @@
 
 use super::body::{read_body, write_body};
 use super::delete;
-use super::edit::{Edit, edit};
+use super::edit::{Edit, edit, edit_found};
 use crate::audit::admin_audit::AdminChange;
 use crate::ports::{
     Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Store, StoreError,
@@ -12,9 +12,13 @@ use counterstep_contracts::view::{MOST_VIEWS, SavedView, ViewSpec};
 use counterstep_contracts::{Rev, Tenant};
 use counterstep_steps::schedule::{NAME, is_name};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const KIND: DocumentKind = DocumentKind::View;
+
+/// The document that each new view is written with, over the revision that was read with the others: of two that are saved at the same
+/// moment, the later one counts again. No view has such a name.
+const NEWEST: &str = ":newest";
 
 /// A view was not saved or deleted.
 #[derive(Debug, thiserror::Error)]
@@ -57,20 +61,29 @@ fn read(row: &Document) -> Option<SavedView> {
     })
 }
 
+/// All of a tenant, and [`NEWEST`].
+fn all(tenant: &Tenant) -> DocumentQuery {
+    DocumentQuery::Page {
+        kind: KIND,
+        tenant: tenant.clone(),
+        after: None,
+        // A program that wrote no `NEWEST` may have left more than there may be.
+        limit: MOST_VIEWS * 2,
+    }
+}
+
+fn is_view(row: &Document) -> bool {
+    row.name != NEWEST
+}
+
 /// The views of a tenant, by name. One that cannot be read is left out and logged.
 ///
 /// # Errors
 /// [`StoreError`].
 pub async fn views(store: &Store, tenant: &Tenant) -> Result<Vec<SavedView>, StoreError> {
-    let query = DocumentQuery::Page {
-        kind: KIND,
-        tenant: tenant.clone(),
-        after: None,
-        // Two that are saved at the same moment may be one more than there may be.
-        limit: MOST_VIEWS * 2,
-    };
-    let found = store.documents(&query).await?;
-    Ok(found.rows.iter().filter_map(read).collect())
+    let found = store.documents(&all(tenant)).await?;
+    let views = found.rows.iter().filter(|row| is_view(row));
+    Ok(views.filter_map(read).collect())
 }
 
 /// The view of this name.
@@ -88,7 +101,8 @@ pub async fn view(
         names: vec![name.to_owned()],
     };
     let found = store.documents(&query).await?;
-    Ok(found.rows.first().and_then(read))
+    let view = found.rows.first().filter(|row| is_view(row));
+    Ok(view.and_then(read))
 }
 
 /// Saves a view, in place of the one of its name.
@@ -105,28 +119,36 @@ pub async fn set_view(
     if !is_name(name) {
         return Err(ViewError::Name);
     }
-    let there = views(store, tenant).await?;
-    let is_new = !there.iter().any(|view| view.name == name);
-    if is_new && there.len() >= MOST_VIEWS as usize {
-        return Err(ViewError::TooMany);
-    }
     let by = actor.to_owned();
     let body = write_body(KIND, &Body { spec, by })?;
-    let names = &[name];
-    let written = edit(store, KIND, tenant, names, |read| {
-        let rev = read.rows.first().map_or(Rev(0), |row| row.rev);
-        let write = DocumentWrite {
+    let body_of_newest = write_body(KIND, &json!({}))?;
+    let written = edit_found(store, all(tenant), |read| {
+        let rev = |name: &str| {
+            read.rows
+                .iter()
+                .find(|row| row.name == name)
+                .map(|row| row.rev)
+        };
+        let put = |name: &str, body: &str| DocumentWrite {
             kind: KIND,
             tenant: tenant.clone(),
             name: name.to_owned(),
-            expected: Some(rev),
+            expected: Some(rev(name).unwrap_or(Rev(0))),
             change: DocumentChange::Put {
-                body: body.clone(),
+                body: body.to_owned(),
                 due_at: None,
             },
         };
         let change = change("view_set", tenant, name, actor);
-        Ok::<_, ViewError>(Edit::write(write, ()).audited(change))
+        let edit = Edit::write(put(name, &body), ()).audited(change);
+        if rev(name).is_some() {
+            return Ok(edit);
+        }
+        let count = read.rows.iter().filter(|row| is_view(row)).count();
+        if count >= MOST_VIEWS as usize {
+            return Err(ViewError::TooMany);
+        }
+        Ok(edit.along([put(NEWEST, &body_of_newest)]))
     });
     written.await?.ok_or(ViewError::Moved)?;
     view(store, tenant, name).await?.ok_or(ViewError::Moved)
@@ -144,7 +166,8 @@ pub async fn delete_view(
 ) -> Result<(), ViewError> {
     let names = &[name];
     let written = edit(store, KIND, tenant, names, |read| {
-        let row = read.rows.first().ok_or(ViewError::Gone)?;
+        let row = read.rows.first().filter(|row| is_view(row));
+        let row = row.ok_or(ViewError::Gone)?;
         let write = delete(KIND, tenant.clone(), name.to_owned(), row.rev);
         let change = change("view_deleted", tenant, name, actor);
         Ok::<_, ViewError>(Edit::write(write, ()).audited(change))
