@@ -1013,6 +1013,11 @@ _DeadLetterGroupMay = TypedDict(
     {
         #: The class of their failure, where they have one.
         "class": "Optional[str]",
+        #: The task of `first_at`; missing in answers of older programs.
+        "first": "Optional[TaskId]",
+        #: The version of the program that ran the last attempt of that task, of the 20 largest groups. Missing: it
+        #: has none, or the worker registry does not have the process any more.
+        "first_program": "Optional[str]",
         #: What was last decided about tasks of this cause as one operation, of the 20 largest groups.
         "last_decision": "Optional[PastDecision]",
         #: The step that gave up, or whose undo did.
@@ -1237,7 +1242,7 @@ class HistoryView(TypedDict):
 
 
 class _HourDurationsMust(TypedDict):
-    #: How many tasks ended in each state.
+    #: How many tasks ended, or were parked, in each state.
     ended: Dict[str, int]
     #: Its begin.
     hour: str
@@ -1251,7 +1256,7 @@ class _HourDurationsMay(TypedDict, total=False):
 
 
 class HourDurations(_HourDurationsMust, _HourDurationsMay):
-    """The tasks of a type that ended in an hour, and their steps."""
+    """The tasks of a type that ended or were parked in an hour, and their steps."""
 
 
 class InputDecl(TypedDict):
@@ -2709,9 +2714,10 @@ class TaskView(_TaskViewMust, _TaskViewMay):
 
 
 class _TypeDurationsMust(TypedDict):
-    #: How many tasks ended in each state. A state in which none ended is left out.
+    #: How many tasks ended, or were parked, in each state: a parked one counts each time it was found parked. A
+    #: state without any is left out.
     ended: Dict[str, int]
-    #: The same by the hour, the oldest first. Hours in which no task ended are left out.
+    #: The same by the hour, the oldest first. Hours in which no task ended or was parked are left out.
     hours: List[HourDurations]
     #: Its steps, the one with the longest 95th percentile first.
     steps: List[StepDurations]
@@ -2727,7 +2733,7 @@ class _TypeDurationsMay(TypedDict, total=False):
 
 
 class TypeDurations(_TypeDurationsMust, _TypeDurationsMay):
-    """The tasks of a type that ended in a range of time, and their steps."""
+    """The tasks of a type that ended or were parked in a range of time, and their steps."""
 
 
 class UndoPlan(TypedDict):

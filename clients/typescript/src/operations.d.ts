@@ -729,6 +729,13 @@ export interface DeadLetterGroup {
   text: string;
   /** The class of their failure, where they have one. */
   class?: string | null;
+  /** The task of `first_at`; missing in answers of older programs. */
+  first?: TaskId | null;
+  /**
+   * The version of the program that ran the last attempt of that task, of the 20 largest groups. Missing: it has
+   * none, or the worker registry does not have the process any more.
+   */
+  first_program?: string | null;
   /** What was last decided about tasks of this cause as one operation, of the 20 largest groups. */
   last_decision?: PastDecision | null;
   /** The step that gave up, or whose undo did. */
@@ -941,9 +948,9 @@ export type Host =
   | "worker"
   | (string & {});
 
-/** The tasks of a type that ended in an hour, and their steps. */
+/** The tasks of a type that ended or were parked in an hour, and their steps. */
 export interface HourDurations {
-  /** How many tasks ended in each state. */
+  /** How many tasks ended, or were parked, in each state. */
   ended: Record<string, number>;
   /** Its begin. */
   hour: string;
@@ -2510,11 +2517,14 @@ export type TurnOutcome =
   | "store_down"
   | (string & {});
 
-/** The tasks of a type that ended in a range of time, and their steps. */
+/** The tasks of a type that ended or were parked in a range of time, and their steps. */
 export interface TypeDurations {
-  /** How many tasks ended in each state. A state in which none ended is left out. */
+  /**
+   * How many tasks ended, or were parked, in each state: a parked one counts each time it was found parked. A
+   * state without any is left out.
+   */
   ended: Record<string, number>;
-  /** The same by the hour, the oldest first. Hours in which no task ended are left out. */
+  /** The same by the hour, the oldest first. Hours in which no task ended or was parked are left out. */
   hours: HourDurations[];
   /** Its steps, the one with the longest 95th percentile first. */
   steps: StepDurations[];

@@ -1,12 +1,11 @@
 //! Bodies of the routes for operations on many tasks. Times are RFC 3339 in UTC.
 
 use crate::cause::FAILURE_CLASSES;
-use crate::forms::{ACTOR, NOTE, ONE_LINE, WITHOUT_CONTROLS};
+use crate::forms::{ACTOR, LONGEST_SEARCH, NOTE, ONE_LINE, WITHOUT_CONTROLS};
 use crate::groups::DeadLetterGroup;
 use crate::ids::TaskId;
 use crate::labels::Labels;
 use crate::pace::{BulkFailure, BulkResults, Pace, PausedFor};
-use crate::search::LONGEST_SEARCH;
 use crate::settled::SettledAs;
 use crate::state::TaskStatus;
 use schemars::JsonSchema;

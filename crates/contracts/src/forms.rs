@@ -55,3 +55,6 @@ pub(crate) const SUBJECT: &str = "^[A-Za-z0-9._@-]{1,100}$";
 
 /// A tenant.
 pub(crate) const TENANT: &str = "^(\\.?[A-Za-z0-9_-]|\\.\\.[A-Za-z0-9._-])[A-Za-z0-9._-]{0,61}$";
+
+/// Maximum characters of a search.
+pub const LONGEST_SEARCH: usize = 512;

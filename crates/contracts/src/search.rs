@@ -10,8 +10,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Maximum characters of an expression.
-pub const LONGEST_SEARCH: usize = 512;
+pub use crate::forms::LONGEST_SEARCH;
+
 /// Maximum number of terms of one.
 pub const MOST_TERMS: usize = 32;
 /// Minimum characters of the ending of an id: a shorter one fits too many.

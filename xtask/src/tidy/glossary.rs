@@ -35,10 +35,10 @@ fn is_of_commands(file: &str) -> bool {
 /// Plain English, and words of HTTP: they mean here what they mean everywhere.
 const PLAIN: &str = "
     authorization blocked close create forbidden off revoke unauthenticated
-    add address age already at being beyond busy by change changeable changed created cross database declaration declared decrypt delete
-    describe disable download enable ended erased file finish finished for found full gone high id in internal invalid large last late list long low
+    add address age already at being beyond busy by change changeable changed created cross currency database declaration declared decrypt delete
+    describe disable download enable ended erased file finish finished for found full gone high id in internal invalid kind large last late list long low
     malformed many media message migrate mismatch name new next no normal not of oldest on once operator park pass pause range read refuse renamed
-    remove replace reset resume run satisfiable second secret set setting show site slow storage submit such taken test too unavailable undone unsupported up upgrade
+    remove replace reset resume run satisfiable second secret service set setting show site slow storage submit such taken test too unavailable undone unsupported up upgrade
     updated verify watch way what when why
     allowed body cfg counterstep distributed error header method parameter requested";
 

@@ -327,15 +327,13 @@ async fn a_try_that_is_written_after_its_request_came_to_nothing_keeps_no_key() 
 async fn a_request_of_which_no_try_was_answered_keeps_no_key() {
     let site = Site::of(&[Fate::Late; 100]).await;
     let mut session = site.begin().await;
-    let time = async {
-        loop {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-            site.clock.advance("1s");
-        }
-    };
-    let refused = match select(pin!(store_file(&mut session)), pin!(time)).await {
-        Either::Left((refused, _)) => refused,
-        Either::Right((never, _)) => never,
+    let time = eventually("it gives up", || async {
+        site.clock.advance("1s");
+        None::<()>
+    });
+    let Either::Left((refused, _)) = select(pin!(store_file(&mut session)), pin!(time)).await
+    else {
+        panic!("it goes on for longer than its patience");
     };
     assert!(matches!(refused, Err(SubmitError::Store(_))), "{refused:?}");
     site.planted().fates.lock().clear();
