@@ -28,6 +28,12 @@ pub struct TypeDurations {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub counted_until: Option<String>,
+    /// Names of the labels by whose values tasks are counted too, without their steps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
+    /// Of the label that was asked for: the values that tasks had in this time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<String>,
 }
 
 /// How long something took, in milliseconds. Each is at most 5 %, or half a millisecond, away from what was measured.

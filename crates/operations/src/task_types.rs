@@ -1,6 +1,6 @@
 //! Which task types there are, whether one takes submissions, what a person decides about that, and how long its steps take.
 
-use crate::filters::millis;
+use crate::filters::{labels_of, millis};
 use crate::{Cx, Refused, Run, no_such_type, note};
 use counterstep_contracts::disable::{SwitchRequest, SwitchView};
 use counterstep_contracts::durations::TypeDurations;
@@ -10,6 +10,7 @@ use counterstep_contracts::operation::task_types::{
     DisableTaskType, DurationsQuery, EnableTaskType, GetTypeDurations, ListTaskTypes, TypeRoute,
 };
 use counterstep_contracts::task_type::TaskTypeView;
+use counterstep_contracts::{Labels, ProblemCode};
 use counterstep_kernel::Engine;
 use counterstep_kernel::admission::SettingError;
 use counterstep_kernel::admission::disable::{TypeDecision, disable_type, enable_type};
@@ -81,15 +82,41 @@ impl Run for GetTypeDurations {
             let millis = text.map(|it| millis(name, &it.0)).transpose()?;
             Ok::<_, Refused>(millis.map(of_millis))
         };
+        let labels = labels_of(asked.label.as_deref())?;
         let query = DurationsOf {
             tenant: &cx.caller.tenant,
             task_type: name(&cx, &route)?,
             since: time("since", asked.since)?,
             until: time("until", asked.until)?,
             took: asked.took_ms.map(Duration::from_millis),
+            label: counted_label(&cx.engine, &labels)?,
         };
-        Ok(durations(&cx.engine.ports.store, &query).await?)
+        let found = durations(&cx.engine.ports.store, &query).await?;
+        Ok(TypeDurations {
+            labels: cx.engine.settings.metrics_labels.clone(),
+            ..found
+        })
     }
+}
+
+/// The label that is asked for, if durations are counted by it.
+fn counted_label<'a>(
+    engine: &Engine,
+    labels: &'a Labels,
+) -> Result<Option<(&'a str, &'a str)>, Refused> {
+    let counted = &engine.settings.metrics_labels;
+    let label = labels.iter().next();
+    let Some((name, _)) = label.filter(|(name, _)| !counted.iter().any(|it| it == name)) else {
+        return Ok(label);
+    };
+    let detail = match &counted[..] {
+        [] => format!("durations are counted by no label: list `{name}` in `metrics_labels` first"),
+        counted => format!(
+            "durations are counted by {} and not by `{name}`: list it in `metrics_labels` first",
+            counted.join(", ")
+        ),
+    };
+    Err(Refused::new(ProblemCode::InvalidLabel, detail).at("label"))
 }
 
 fn of_millis(millis: u64) -> DbTime {

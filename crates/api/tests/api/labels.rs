@@ -112,6 +112,19 @@ async fn labels_of_the_header_and_of_the_declaration_stand_in_views_lists_and_th
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn durations_by_a_label_that_the_settings_do_not_list_are_refused() {
+    let site = Site::start().await;
+    let path = "/api/task-types/write-note/durations?label=customer%3D4711";
+    let problem = site.get(path).await.problem(422, "invalid-label");
+    assert_eq!(problem["pointer"], "label");
+    let detail = problem["detail"].as_str().expect("a text");
+    assert!(
+        detail.contains("list `customer` in `metrics_labels`"),
+        "{detail}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_label_that_is_none_is_refused_with_its_name_and_leaves_no_task() {
     let site = Site::start().await;
     let body = json!({ "number": 1, "to": null });

@@ -128,6 +128,11 @@ pub(super) fn labels(_: &mut SchemaGenerator) -> Schema {
     Schema::try_from(labels_schema()).unwrap_or_default()
 }
 
+/// One label, as `name=value`.
+pub(super) fn label(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "pattern": pair_form() })
+}
+
 /// The classes of failures.
 pub(super) fn failure_classes(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "enum": FAILURE_CLASSES })

@@ -2,6 +2,7 @@
 
 use super::command::{Flag, NOTE, Takes, flag};
 use super::examples::{CHANGED, MADE, TASK};
+use super::query::label;
 use super::shown::{Cell, Shown, Table, View};
 use super::{About, Access, Chapter, GateMove, Operation, Time, text_target};
 use crate::access::Role;
@@ -179,6 +180,9 @@ const SINCE: Flag = flag("since", "--since", Takes::Text)
 const UNTIL: Flag = flag("until", "--until", Takes::Text)
     .is("Of tasks that ended until: a duration (2h) or a time");
 
+const LABEL: Flag = flag("label", "--label", Takes::Text)
+    .is("Of tasks with this label alone, as customer=4711: one that metrics_labels lists");
+
 /// How long the tasks of a type took.
 #[derive(Debug)]
 pub struct GetTypeDurations;
@@ -195,6 +199,10 @@ pub struct DurationsQuery {
     /// A time in milliseconds with which the tasks are compared
     #[serde(skip_serializing_if = "Option::is_none")]
     pub took_ms: Option<u64>,
+    /// Of tasks with this label alone, `name=value`: one that the setting `metrics_labels` lists
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "label")]
+    pub label: Option<String>,
 }
 
 impl Operation for GetTypeDurations {
@@ -211,8 +219,8 @@ impl Operation for GetTypeDurations {
         "Look at how long the tasks of a type and their steps took, by the hour",
     )
     .answers(200, "Of the last 30 days at most")
-    .problems(&[ProblemCode::NoSuchTaskType])
-    .command(["types", "durations"], &[SINCE, UNTIL]);
+    .problems(&[ProblemCode::NoSuchTaskType, ProblemCode::InvalidLabel])
+    .command(["types", "durations"], &[SINCE, UNTIL, LABEL]);
     const SHOWN: Option<Shown<Self::Output>> = Some(Shown::by(durations));
 
     fn example() -> (DurationsQuery, TypeDurations) {
@@ -220,6 +228,7 @@ impl Operation for GetTypeDurations {
             since: Some(Time(MADE.to_owned())),
             until: Some(Time(CHANGED.to_owned())),
             took_ms: Some(2_000),
+            label: Some("customer=4711".to_owned()),
         };
         let took = Percentiles {
             count: 104,
@@ -252,6 +261,8 @@ impl Operation for GetTypeDurations {
             hours: vec![hour],
             slower_than: Some(94),
             counted_until: Some(CHANGED.to_owned()),
+            labels: vec!["customer".to_owned()],
+            values: vec!["4711".to_owned(), "4712".to_owned()],
         };
         (query, found)
     }

@@ -56,7 +56,7 @@ pub struct EngineSettings {
     /// About how many tasks of one type and tenant may wait: further submissions are refused. `None`: any
     /// number.
     pub max_waiting: Option<u32>,
-    /// The labels of tasks that metrics carry, by name.
+    /// The labels of tasks that metrics carry, and by which durations are counted, by name.
     pub metrics_labels: Vec<String>,
     /// Networks that webhooks may reach although they are private, and without TLS.
     pub webhook_allow: AllowedNets,

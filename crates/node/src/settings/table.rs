@@ -135,7 +135,7 @@ declare! {
 
     Metrics {
         metrics_listen: SocketAddr => "Serve `/metrics`, `/healthz` and `/readyz` on this address and port; the first not on that of the API any more";
-        metrics_labels: MetricsLabels ["none"] => "Split tasks in metrics by these labels, at most 4; at most 100 of their values are shown";
+        metrics_labels: MetricsLabels ["none"] => "Split tasks in metrics and durations by these labels, at most 4; at most 100 of their values are shown";
     }
 
     Traces {

@@ -55,7 +55,11 @@ impl Haul {
 
 /// A task that has driven for this time.
 async fn driven(site: &Site, tenant: &str, seconds: u64) -> TaskId {
-    let form = Form::new().field("seconds", seconds).tenant(tenant);
+    driven_as(site, Form::new().tenant(tenant), seconds).await
+}
+
+async fn driven_as(site: &Site, form: Form, seconds: u64) -> TaskId {
+    let form = form.field("seconds", seconds);
     let id = site.submit(form).await;
     let shutdown = CancelToken::new();
     let works = async {
@@ -99,6 +103,7 @@ fn of_haul(tenant: &Tenant) -> DurationsOf<'_> {
         since: None,
         until: None,
         took: None,
+        label: None,
     }
 }
 
@@ -206,6 +211,56 @@ async fn a_task_counts_each_time_it_is_found_parked() {
     assert_eq!(found.ended, expected.into());
     let theirs = seen(&site, "umbra").await;
     assert_eq!(theirs.ended, [(TaskStatus::DeadLettered, 1)].into());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_count_by_the_values_of_the_labels_that_the_settings_list() {
+    let harness = Harness::embedded(only::<Haul>());
+    let harness = harness.settings(|it| it.metrics_labels = vec!["customer".to_owned()]);
+    let site = harness.start().await;
+    let of = |customer: &str| Form::new().tenant("acme").label("customer", customer);
+    driven_as(&site, of("4711").label("order", "7"), 2).await;
+    driven_as(&site, of("4711"), 2).await;
+    driven_as(&site, of("4712"), 600).await;
+    driven(&site, "acme", 2).await;
+    later(&site);
+    count(&site.engine).await;
+    assert_eq!(counted(&site, "acme").await, 4, "all, with a label or not");
+    driven_as(&site, of("4711"), 2).await;
+    let parked = site.submit(of("4712").field("seconds", 0)).await;
+    park(&site, parked).await;
+    later(&site);
+    count(&site.engine).await;
+
+    let acme = Tenant("acme".to_owned());
+    let by = async |name: &str, value: &str| {
+        let query = DurationsOf {
+            label: Some((name, value)),
+            ..of_haul(&acme)
+        };
+        let found = durations(&site.engine.ports.store, &query).await;
+        found.expect("they are read")
+    };
+    let one = by("customer", "4711").await;
+    assert_eq!(one.ended, [(TaskStatus::Completed, 3)].into());
+    let tasks = one.tasks.expect("they completed");
+    assert!((1_900..4_000).contains(&tasks.p99_ms), "{tasks:?}");
+    assert_eq!(
+        (&*one.steps, &*one.values),
+        (&[][..], &["4711".to_owned(), "4712".to_owned()][..])
+    );
+    let other = by("customer", "4712").await;
+    let expected = [(TaskStatus::Completed, 1), (TaskStatus::DeadLettered, 1)];
+    assert_eq!(other.ended, expected.into());
+    for (name, value) in [("customer", "4713"), ("order", "7")] {
+        assert_eq!(by(name, value).await.ended, [].into(), "{name}={value}");
+    }
+    let names = hours(&site).await.into_iter().map(|it| it.name);
+    let of_label: Vec<_> = names.filter(|it| it.ends_with(" customer")).collect();
+    assert!(!of_label.is_empty());
+    site.clock.advance("31d");
+    count(&site.engine).await;
+    assert_eq!(hours(&site).await, []);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,6 +6,7 @@ mod frame;
 mod notebook;
 mod searches;
 mod shown;
+mod type_durations;
 
 use crate::port::{SignIn, Ui};
 use crate::routes;
@@ -454,39 +455,6 @@ async fn the_texts_of_a_form_with_files_survive_a_refusal_and_stand_in_what_is_s
     for sent in desk.notebook.sent.borrow().iter() {
         assert_eq!((sent.path.as_str(), &sent.body), ("/api/tasks/zip", &body));
     }
-}
-
-#[actix_web::test]
-async fn the_page_of_a_type_has_durations_as_a_chart_and_as_a_table() {
-    let page = Desk::new()
-        .get("/types/order-lamp?range=7d&step=ship")
-        .await;
-    assert_eq!(page.status, 200, "{}", page.html);
-    for part in [
-        "How long attempts at ship took",
-        "<figure class=\"hours\" tabindex=\"0\"",
-        "?range=24h&amp;step=ship#durations\"",
-        "OrderLamp, whole tasks",
-        "Ended or parked: ",
-        "dead lettered</span> 2",
-        "1 min 1 s",
-        "Why tasks failed",
-    ] {
-        assert!(page.html.contains(part), "{part}: {}", page.html);
-    }
-    // Of three hours the last two do not follow each other.
-    let lines = page.html.split("<g class=\"line0\">").nth(1);
-    let line = lines
-        .and_then(|it| it.split("<path d=\"").nth(1))
-        .expect("a line");
-    let line = line.split('"').next().unwrap_or_default();
-    assert_eq!(
-        (line.matches('M').count(), line.matches('L').count()),
-        (2, 1),
-        "{line}"
-    );
-    let odd = Desk::new().get("/types/order-lamp?range=1000y").await;
-    assert!(odd.html.contains("How long tasks that completed took"));
 }
 
 #[actix_web::test]

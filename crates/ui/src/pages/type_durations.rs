@@ -27,6 +27,8 @@ struct Asked {
     hours: u32,
     /// A step; none: the tasks.
     step: Option<String>,
+    /// Of tasks with this label, `name=value`; none: of all.
+    label: Option<String>,
 }
 
 impl Asked {
@@ -39,12 +41,24 @@ impl Asked {
             range,
             hours,
             step: query.get("step").map(str::to_owned),
+            label: query
+                .get("label")
+                .filter(|it| !it.is_empty())
+                .map(str::to_owned),
         }
     }
 
     fn address(&self, visit: &PageRequest, range: &str, step: Option<&str>) -> String {
         let address = Address::new(visit.request.path().to_owned());
-        address.with("range", range).with_some("step", step).text() + "#durations"
+        let address = address.with("range", range).with_some("step", step);
+        address.with_some("label", self.label.as_deref()).text() + "#durations"
+    }
+
+    /// The call that has it.
+    fn call(&self, name: &str) -> String {
+        let path = format!("/api/task-types/{}/durations", kebab_case(name));
+        let call = Address::new(path).with("since", &rfc3339(first_of(self) * HOUR));
+        call.with_some("label", self.label.as_deref()).text()
     }
 }
 
@@ -52,16 +66,14 @@ impl Asked {
 pub(super) async fn part(visit: &PageRequest, name: &str) -> Markup {
     let mut asked = Asked::of(visit);
     let since = rfc3339(first_of(&asked) * HOUR);
-    let path = format!("/api/task-types/{}/durations", kebab_case(name));
-    let of_type = Address::new(path).with("since", &since).text();
     let of_failed = Address::new("/api/dead-letters/groups".to_owned());
     let of_failed = of_failed.with("type", name).with("status", "failed");
     let of_failed = of_failed.with("since", &since).text();
     let (found, failed) = futures::join!(
-        visit.find::<TypeDurations>(&of_type),
+        of_type(visit, &mut asked, name),
         visit.find::<DeadLetterGroups>(&of_failed)
     );
-    let Some(found) = found else {
+    let Some((found, refused)) = found else {
         return html! { p.quiet { "How long its tasks took is not known now." } };
     };
     let is_known = |step: &String| found.steps.iter().any(|it| it.step == *step);
@@ -76,12 +88,63 @@ pub(super) async fn part(visit: &PageRequest, name: &str) -> Markup {
                     }
                 }
             }
+            (labels(visit, &asked, &found))
+            @if let Some(label) = &refused { p.quiet { "Tasks are not counted by " (label) ". These are all of them." } }
             (ended(&found))
             (chart(&asked, &found))
             (table_of_steps(visit, &asked, name, &found))
             (table_of_hours(&asked, &found))
         }
         @if let Some(failed) = &failed { (causes(visit, name, failed)) }
+    }
+}
+
+/// What is asked for; and the label, if that is none by which tasks are counted: then of all tasks.
+async fn of_type(
+    visit: &PageRequest,
+    asked: &mut Asked,
+    name: &str,
+) -> Option<(TypeDurations, Option<String>)> {
+    if let Some(found) = visit.find(&asked.call(name)).await {
+        return Some((found, None));
+    }
+    let refused = asked.label.take()?;
+    let found = visit.find(&asked.call(name)).await?;
+    Some((found, Some(refused)))
+}
+
+/// A box for a label of the tasks that are shown, where tasks are counted by labels.
+fn labels(visit: &PageRequest, asked: &Asked, found: &TypeDurations) -> Markup {
+    let chosen = asked.label.as_deref();
+    let name = chosen
+        .and_then(|it| it.split_once('='))
+        .map(|(name, _)| name);
+    let values = name.into_iter().flat_map(|name| {
+        let values = found.values.iter();
+        values.map(move |value| format!("{name}={value}"))
+    });
+    let names = found.labels.iter().map(|name| format!("{name}="));
+    let all = Asked {
+        label: None,
+        step: None,
+        ..*asked
+    };
+    html! {
+        @if !found.labels.is_empty() {
+            form.filters method="get" action={ (visit.request.path()) "#durations" } {
+                input type="hidden" name="range" value=(asked.range);
+                div.field.wide {
+                    label for="label" { "Of tasks with a label " span.quiet { (found.labels.join(", ")) } }
+                    div.search {
+                        input #label name="label" value=[chosen] list="labels" placeholder={ (found.labels[0]) "=" }
+                            autocomplete="off" spellcheck="false";
+                        button type="submit" { "Show" }
+                        @if chosen.is_some() { a.button href=(all.address(visit, asked.range, None)) { "All tasks" } }
+                    }
+                    datalist #labels { @for it in values.chain(names) { option value=(it) {} } }
+                }
+            }
+        }
     }
 }
 
@@ -151,10 +214,11 @@ fn chart(asked: &Asked, found: &TypeDurations) -> Markup {
         })
     });
     let measured: Vec<_> = measured.collect();
-    let what = asked.step.as_deref().map_or_else(
-        || "tasks that completed".to_owned(),
-        |step| format!("attempts at {step}"),
-    );
+    let what = match (&asked.step, &asked.label) {
+        (Some(step), _) => format!("attempts at {step}"),
+        (None, Some(label)) => format!("tasks with {label} that completed"),
+        (None, None) => "tasks that completed".to_owned(),
+    };
     let words = format!(
         "How long {what} took by the hour, as three lines: half, 95 of 100 and 99 of 100 took no longer. The table By the hour has the same."
     );

@@ -1,16 +1,18 @@
 //! The count of tasks that have ended or were parked, a page at a time, by reconcilers. Must not count an end twice, whichever of
 //! several processes counts.
 
-use super::{BEGIN, Hour, KEPT, KIND, begin_of, hour_of, name_of, named, readable};
+use super::{
+    BEGIN, Hour, KEPT, KIND, begin_of, hour_in, hour_of, name_by_label, name_of, named, readable,
+};
 use crate::documents::{read_document, write_document};
 use crate::engine::Engine;
 use crate::journal::{Fold, JournalWalk};
 use crate::ports::{
     Document, DocumentChange, DocumentQuery, DocumentWrite, DocumentsPut, RevisionsOf, SEEN_WITHIN,
-    Store, StoreError, TaskRevision,
+    Store, StoreError, TaskLine, TaskRevision,
 };
 use crate::record::DbTime;
-use counterstep_contracts::{Rev, TaskId, TaskStatus, Tenant};
+use counterstep_contracts::{Rev, TaskId, Tenant};
 use counterstep_steps::CancelToken;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -59,7 +61,39 @@ impl From<&TaskRevision> for Position {
 type Reached = (Rev, Option<Position>);
 
 /// Hours by the tenant and the name of their document.
-type Hours = BTreeMap<(Tenant, String), Hour>;
+#[derive(Debug)]
+struct Hours<'a> {
+    each: BTreeMap<(Tenant, String), Hour>,
+    /// Names of the labels by whose values tasks count too.
+    labels: &'a [String],
+}
+
+impl<'a> Hours<'a> {
+    const fn by(labels: &'a [String]) -> Self {
+        Self {
+            each: BTreeMap::new(),
+            labels,
+        }
+    }
+
+    fn of(&mut self, line: &TaskLine, name: String) -> &mut Hour {
+        self.each.entry((line.tenant.clone(), name)).or_default()
+    }
+
+    /// Counts a task that ended then, or was parked: in the hour that is answered, and by its labels.
+    fn add(&mut self, line: &TaskLine, at: DbTime) -> &mut Hour {
+        let hour = hour_of(at);
+        for label in self.labels {
+            if let Some(value) = line.labels.get(label) {
+                let by_label = self.of(line, name_by_label(&line.task_type, hour, label));
+                by_label.of_value(value).add_task(line, at);
+            }
+        }
+        let whole = self.of(line, name_of(&line.task_type, hour));
+        whole.add_task(line, at);
+        whole
+    }
+}
 
 /// The name of the document that has how far tasks of a type are counted that have ended. Each program counts those of its types.
 fn position_of(task_type: &str) -> String {
@@ -83,7 +117,7 @@ pub async fn count_durations(engine: &Engine, shutdown: &CancelToken) -> Result<
     for task_type in &types {
         let (mut counted, mut steps_left) = (0, STEPS_OF_PASS / types.len());
         while counted < MOST && !shutdown.is_cancelled() {
-            let of_page = count_page(store, task_type, &mut steps_left, shutdown).await?;
+            let of_page = count_page(engine, task_type, &mut steps_left, shutdown).await?;
             counted += of_page;
             if of_page < u64::from(PAGE) {
                 break;
@@ -92,7 +126,7 @@ pub async fn count_durations(engine: &Engine, shutdown: &CancelToken) -> Result<
     }
     let mut counted = 0;
     while counted < MOST && !shutdown.is_cancelled() {
-        let of_page = count_parked(store, &types).await?;
+        let of_page = count_parked(engine, &types).await?;
         counted += of_page;
         if of_page < u64::from(PAGE) {
             break;
@@ -102,11 +136,12 @@ pub async fn count_durations(engine: &Engine, shutdown: &CancelToken) -> Result<
 }
 
 async fn count_page(
-    store: &Store,
+    engine: &Engine,
     task_type: &str,
     steps_left: &mut usize,
     shutdown: &CancelToken,
 ) -> Result<u64, StoreError> {
+    let store = &engine.ports.store;
     let ((rev, found), now) = position(store, task_type).await?;
     let until = now.earlier(SEEN_WITHIN);
     let anew = Position::of(until);
@@ -124,7 +159,7 @@ async fn count_page(
         None if found.is_none() => anew,
         None => return Ok(0),
     };
-    let hours = ended_hours(store, &ended, steps_left, shutdown).await?;
+    let hours = ended_hours(engine, &ended, steps_left, shutdown).await?;
     // First: of several processes that count the same, the others are refused at once.
     let own = position_of(task_type);
     let mut writes = vec![write(&Tenant::default(), &own, rev, &next, None)?];
@@ -132,15 +167,16 @@ async fn count_page(
     written(store, &writes, &ended).await
 }
 
-async fn ended_hours(
-    store: &Store,
+async fn ended_hours<'a>(
+    engine: &'a Engine,
     ended: &[TaskRevision],
     steps_left: &mut usize,
     shutdown: &CancelToken,
-) -> Result<Hours, StoreError> {
+) -> Result<Hours<'a>, StoreError> {
+    let (store, labels) = (&engine.ports.store, &engine.settings.metrics_labels);
     let times: HashMap<TaskId, DbTime> = ended.iter().map(|it| (it.task, it.at)).collect();
     let ids: Vec<TaskId> = ended.iter().map(|it| it.task).collect();
-    let mut hours = Hours::new();
+    let mut hours = Hours::by(labels);
     let mut looked_at = HashMap::<Tenant, usize>::new();
     for line in store.lines(&ids).await? {
         let at = line
@@ -150,12 +186,7 @@ async fn ended_hours(
         let Some(at) = at.filter(|_| line.status.is_terminal()) else {
             continue;
         };
-        let name = name_of(&line.task_type, hour_of(at));
-        let hour = hours.entry((line.tenant.clone(), name)).or_default();
-        *hour.ended.entry(line.status).or_default() += 1;
-        if line.status == TaskStatus::Completed {
-            hour.tasks.add(at.after(line.created_at));
-        }
+        let hour = hours.add(&line, at);
         let of_tenant = looked_at.entry(line.tenant).or_default();
         if *of_tenant < STEPS_OF_PAGE && *steps_left > 0 && !shutdown.is_cancelled() {
             *of_tenant += 1;
@@ -169,7 +200,8 @@ async fn ended_hours(
 }
 
 /// Counts a page of parked tasks, of all types together: no index has them by type and time, so each page reads all that are parked.
-async fn count_parked(store: &Store, types: &BTreeSet<&str>) -> Result<u64, StoreError> {
+async fn count_parked(engine: &Engine, types: &BTreeSet<&str>) -> Result<u64, StoreError> {
+    let store = &engine.ports.store;
     let names: Vec<String> = types.iter().map(|it| parked_position_of(it)).collect();
     let (reached, now) = reached(store, &names).await?;
     let until = now.earlier(SEEN_WITHIN);
@@ -196,23 +228,25 @@ async fn count_parked(store: &Store, types: &BTreeSet<&str>) -> Result<u64, Stor
     if writes.is_empty() {
         return Ok(0);
     }
-    writes.extend(merged(store, parked_hours(store, &parked).await?).await?);
+    writes.extend(merged(store, parked_hours(engine, &parked).await?).await?);
     written(store, &writes, &parked).await
 }
 
-async fn parked_hours(store: &Store, parked: &[TaskRevision]) -> Result<Hours, StoreError> {
+async fn parked_hours<'a>(
+    engine: &'a Engine,
+    parked: &[TaskRevision],
+) -> Result<Hours<'a>, StoreError> {
+    let (store, labels) = (&engine.ports.store, &engine.settings.metrics_labels);
     let times: HashMap<TaskId, DbTime> = parked.iter().map(|it| (it.task, it.at)).collect();
     let ids: Vec<TaskId> = parked.iter().map(|it| it.task).collect();
-    let mut hours = Hours::new();
+    let mut hours = Hours::by(labels);
     for line in store.lines(&ids).await? {
         let at = line.updated_at;
         // One that went on meanwhile counts where it comes to rest.
         if !line.status.is_parked() || times.get(&line.task) != Some(&at) {
             continue;
         }
-        let name = name_of(&line.task_type, hour_of(at));
-        let hour = hours.entry((line.tenant, name)).or_default();
-        *hour.ended.entry(line.status).or_default() += 1;
+        hours.add(&line, at);
     }
     Ok(hours)
 }
@@ -290,23 +324,22 @@ async fn journal(store: &Store, task: TaskId) -> Result<Option<Fold>, StoreError
 }
 
 /// The hours with what was counted before.
-async fn merged(store: &Store, hours: Hours) -> Result<Vec<DocumentWrite>, StoreError> {
+async fn merged(store: &Store, hours: Hours<'_>) -> Result<Vec<DocumentWrite>, StoreError> {
     let mut by_tenant = BTreeMap::<Tenant, Vec<(String, Hour)>>::new();
-    for ((tenant, name), hour) in hours {
+    for ((tenant, name), hour) in hours.each {
         by_tenant.entry(tenant).or_default().push((name, hour));
     }
     let mut writes = Vec::new();
     for (tenant, hours) in by_tenant {
         let names = hours.iter().map(|(name, _)| name.clone()).collect();
         let before = named(store, &tenant, names).await?;
-        for (name, mut hour) in hours {
+        for (name, of_page) in hours {
             let there = before.iter().find(|it| it.name == name);
-            if let Some(before) = there.and_then(readable) {
-                hour.merge(&before);
-            }
+            // The values of a label that it has keep their place.
+            let mut hour = there.and_then(readable).unwrap_or_default();
+            hour.merge(&of_page);
             let rev = there.map_or(Rev(0), |it| it.rev);
-            let number = name.rsplit(' ').next().and_then(|it| it.parse().ok());
-            let due_at = number.map(|hour: i64| begin_of(hour).later(KEPT));
+            let due_at = hour_in(&name).map(|hour| begin_of(hour).later(KEPT));
             writes.push(write(&tenant, &name, rev, &hour, due_at)?);
         }
     }

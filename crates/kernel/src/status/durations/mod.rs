@@ -10,14 +10,16 @@ use self::count::position;
 use self::histogram::Histogram;
 use crate::documents::read_document;
 use crate::journal::Fold;
-use crate::ports::{Document, DocumentKind, DocumentQuery, Store, StoreError};
+use crate::ports::{
+    Document, DocumentKind, DocumentQuery, MOST_LABEL_VALUES, OTHER, Store, StoreError, TaskLine,
+};
 use crate::record::DbTime;
 use crate::times::rfc3339;
 use counterstep_contracts::durations::{HourDurations, StepDurations, TypeDurations};
 use counterstep_contracts::{Direction, Outcome, Rev, TaskId, TaskStatus, Tenant};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 const KIND: DocumentKind = DocumentKind::Durations;
@@ -39,6 +41,9 @@ struct Hour {
     /// Of those that completed.
     tasks: Histogram,
     steps: BTreeMap<String, Attempts>,
+    /// In the document of a label alone: the tasks by its value.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    values: BTreeMap<String, Self>,
 }
 
 /// Attempts at a step.
@@ -69,6 +74,24 @@ impl Hour {
                 Some(own) => own.merge(attempts),
                 None => drop(self.steps.insert(step.clone(), attempts.clone())),
             }
+        }
+        for (value, hour) in &other.values {
+            self.of_value(value).merge(hour);
+        }
+    }
+
+    /// The tasks with this value of the label, or with one of those that are beyond the bound: clients choose them.
+    fn of_value(&mut self, value: &str) -> &mut Self {
+        let is_shown = self.values.contains_key(value) || self.values.len() < MOST_LABEL_VALUES;
+        let value = if is_shown { value } else { OTHER };
+        self.values.entry(value.to_owned()).or_default()
+    }
+
+    /// A task that ended then, or was parked.
+    fn add_task(&mut self, line: &TaskLine, at: DbTime) {
+        *self.ended.entry(line.status).or_default() += 1;
+        if line.status == TaskStatus::Completed {
+            self.tasks.add(at.after(line.created_at));
         }
     }
 
@@ -128,6 +151,16 @@ fn name_of(task_type: &str, hour: i64) -> String {
     format!("{task_type} {hour}")
 }
 
+/// The name of an hour's document by the values of a label. One by itself: what shows no label does not read it.
+fn name_by_label(task_type: &str, hour: i64, label: &str) -> String {
+    format!("{task_type} {hour} {label}")
+}
+
+/// The hour in the name of a document.
+fn hour_in(name: &str) -> Option<i64> {
+    name.split(' ').nth(1)?.parse().ok()
+}
+
 /// One that cannot be read is counted anew.
 fn readable(document: &Document) -> Option<Hour> {
     let read = read_document(KIND, &document.body);
@@ -163,9 +196,11 @@ pub struct DurationsOf<'a> {
     pub until: Option<DbTime>,
     /// A time with which the tasks are compared.
     pub took: Option<Duration>,
+    /// Of tasks with this label alone, by name and value; steps are not counted so.
+    pub label: Option<(&'a str, &'a str)>,
 }
 
-/// The durations of a type.
+/// The durations of a type, without the names of labels by which they are counted.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -173,7 +208,17 @@ pub async fn durations(
     store: &Store,
     query: &DurationsOf<'_>,
 ) -> Result<TypeDurations, StoreError> {
-    let (hours, counted_until) = hours(store, query).await?;
+    let (mut hours, counted_until) = hours(store, query).await?;
+    let mut values = BTreeSet::new();
+    if let Some((_, value)) = query.label {
+        values.extend(
+            hours
+                .iter()
+                .flat_map(|(_, hour)| hour.values.keys().cloned()),
+        );
+        let of_value = |(number, mut hour): (i64, Hour)| Some((number, hour.values.remove(value)?));
+        hours = hours.into_iter().filter_map(of_value).collect();
+    }
     let mut whole = Hour::default();
     let mut views = Vec::new();
     for (number, hour) in &hours {
@@ -193,6 +238,8 @@ pub async fn durations(
         ended: whole.ended,
         steps,
         hours: views,
+        labels: Vec::new(),
+        values: values.into_iter().collect(),
         counted_until: counted_until.map(rfc3339),
     })
 }
@@ -207,18 +254,44 @@ async fn hours(
     let kept = now.earlier(KEPT);
     let day_ago = now.earlier(BEGIN);
     let first = hour_of(query.since.unwrap_or(day_ago).max(kept));
-    let names = (first..=last).map(|hour| name_of(query.task_type, hour));
+    let names = (first..=last).map(|hour| match query.label {
+        None => name_of(query.task_type, hour),
+        Some((label, _)) => name_by_label(query.task_type, hour, label),
+    });
     let names: Vec<String> = names.collect();
     let rows = match names.is_empty() {
         true => Vec::new(),
         false => named(store, query.tenant, names).await?,
     };
-    let hours = rows.iter().filter_map(|row| {
-        let number = row.name.rsplit(' ').next()?.parse().ok()?;
-        Some((number, readable(row)?))
-    });
+    let hours = rows
+        .iter()
+        .filter_map(|row| Some((hour_in(&row.name)?, readable(row)?)));
     let mut hours: Vec<(i64, Hour)> = hours.collect();
     hours.sort_by_key(|(number, _)| *number);
     let counted = position.filter(|_| rev != Rev(0));
     Ok((hours, counted.map(|it| it.at)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_values(values: std::ops::Range<usize>) -> Hour {
+        let mut hour = Hour::default();
+        for value in values {
+            let of_value = hour.of_value(&value.to_string());
+            of_value.ended.insert(TaskStatus::Completed, 1);
+        }
+        hour
+    }
+
+    #[test]
+    fn values_beyond_the_bound_count_as_one() {
+        let mut hour = of_values(0..MOST_LABEL_VALUES);
+        hour.merge(&of_values(50..MOST_LABEL_VALUES + 50));
+        assert_eq!(hour.values.len(), MOST_LABEL_VALUES + 1);
+        let count = |value: &str| hour.values[value].ended[&TaskStatus::Completed];
+        assert_eq!((count("0"), count("50"), count(OTHER)), (1, 2, 50));
+        assert!(!hour.values.contains_key("100"));
+    }
 }

@@ -159,6 +159,10 @@ fn known(path: &str) -> HttpResponse {
             "updated_at": TIME,
         }]})),
         ["api", "tasks", "completed" | ID, "payloads"] => of(payloads()),
+        ["api", "task-types", _, "durations", query] if query.contains("label=order") => {
+            HttpResponse::UnprocessableEntity()
+                .json(Problem::new(ProblemCode::InvalidLabel, "not by it"))
+        }
         ["api", "task-types", _, "durations", ..] => of(durations()),
         ["api", "dead-letters", "groups", ..] => of(json!({
             "groups": [{"id": "00112233aabbccdd", "task_type": "OrderLamp", "cause": {}, "text": "no lamp #", "count": 3,
@@ -213,7 +217,7 @@ pub(super) fn durations() -> Value {
     };
     json!({
         "ended": {"completed": 40, "failed": 3, "dead_lettered": 2}, "tasks": took, "steps": [ship], "hours": [hour(3), hour(2), hour(0)],
-        "counted_until": TIME, "slower_than": 97,
+        "counted_until": TIME, "slower_than": 97, "labels": ["customer"], "values": ["4711"],
     })
 }
 
