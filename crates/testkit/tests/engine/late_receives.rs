@@ -25,7 +25,6 @@ use std::collections::VecDeque;
 use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 use tempfile::TempDir;
 
 /// What the database makes of a write that it does not confirm.
