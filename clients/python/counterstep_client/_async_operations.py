@@ -626,12 +626,13 @@ class Types:
         since: Union[str, datetime] = NOT_GIVEN,
         until: Union[str, datetime] = NOT_GIVEN,
         took_ms: int = NOT_GIVEN,
+        label: str = NOT_GIVEN,
     ) -> types.TypeDurations:
         """Look at how long the tasks of a type and their steps took, by the hour.
 
         Of the last 30 days at most. Needs the role `read`. `Problem`: `no-such-task-type`.
         """
-        return cast("types.TypeDurations", await self._calls.json("GET", "/api/task-types/{}/durations", (type,), query={"since": since, "until": until, "took_ms": took_ms}))
+        return cast("types.TypeDurations", await self._calls.json("GET", "/api/task-types/{}/durations", (type,), query={"since": since, "until": until, "took_ms": took_ms, "label": label}))
 
     async def enable(self, type: str, *, note: str, actor: Union[str, None] = NOT_GIVEN) -> types.SwitchView:
         """Take submissions of a type again.

@@ -2726,10 +2726,14 @@ class _TypeDurationsMust(TypedDict):
 class _TypeDurationsMay(TypedDict, total=False):
     #: When the last task ended that is counted, of all tenants; missing where no reconciler has counted any.
     counted_until: Optional[str]
+    #: Names of the labels by whose values tasks are counted too, without their steps.
+    labels: List[str]
     #: Of 100 tasks that completed, how many took less time than the one that was asked for, rounded down.
     slower_than: Optional[int]
     #: How long those took that completed, from their submission; missing where none did.
     tasks: Optional[Percentiles]
+    #: Of the label that was asked for: the values that tasks had in this time.
+    values: List[str]
 
 
 class TypeDurations(_TypeDurationsMust, _TypeDurationsMay):

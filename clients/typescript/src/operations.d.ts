@@ -2530,10 +2530,14 @@ export interface TypeDurations {
   steps: StepDurations[];
   /** When the last task ended that is counted, of all tenants; missing where no reconciler has counted any. */
   counted_until?: string | null;
+  /** Names of the labels by whose values tasks are counted too, without their steps. */
+  labels?: string[];
   /** Of 100 tasks that completed, how many took less time than the one that was asked for, rounded down. */
   slower_than?: number | null;
   /** How long those took that completed, from their submission; missing where none did. */
   tasks?: Percentiles | null;
+  /** Of the label that was asked for: the values that tasks had in this time. */
+  values?: string[];
 }
 
 /** How a step is undone. */
@@ -3185,7 +3189,7 @@ export interface TypesCalls {
    */
   durations(
     type: string,
-    query?: { since?: string | Date; until?: string | Date; took_ms?: number },
+    query?: { since?: string | Date; until?: string | Date; took_ms?: number; label?: string },
     options?: CallOptions,
   ): Promise<TypeDurations>;
   /**
