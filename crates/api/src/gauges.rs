@@ -6,12 +6,11 @@ use counterstep_kernel::Engine;
 use counterstep_kernel::operator::sum_all_open_effects;
 use counterstep_kernel::ports::StoreError;
 use counterstep_kernel::status::{self, InstallationFigures};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
-/// Timeout of an answer: the caller has a timeout of its own, often a few seconds.
+/// Timeout of an answer, of which a page needs two: the caller has a timeout of its own, often a few seconds.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How many times as long open effects are kept while as many tasks are parked: each look reads rows of tasks.
@@ -25,15 +24,15 @@ struct Last<T>(Mutex<Option<(Instant, Option<T>)>>);
 #[derive(Debug, Default)]
 pub(crate) struct Gauges {
     installation: Last<InstallationFigures>,
-    open_effects: Last<OpenEffectSums>,
-    /// Tasks that were parked at the last look at open effects.
-    parked: AtomicU64,
+    /// With the number of tasks that were parked.
+    open_effects: Last<(u64, OpenEffectSums)>,
 }
 
 impl Gauges {
     /// What is under way, no older than `keep`; `None`: the database does not answer.
     pub(crate) async fn get(&self, engine: &Engine, keep: Duration) -> Option<InstallationFigures> {
-        self.installation.get(keep, status::figures(engine)).await
+        let figures = status::figures(engine);
+        self.installation.get(keep, |_| keep, figures).await
     }
 
     /// Open effects of all tenants, where so many tasks are parked.
@@ -43,13 +42,13 @@ impl Gauges {
         keep: Duration,
         parked: u64,
     ) -> Option<OpenEffectSums> {
-        let keep = match self.parked.swap(parked, Ordering::Relaxed) == parked {
+        let longer = |(before, _): &(u64, _)| match *before == parked {
             true => keep * OPEN_EFFECTS,
-            false => Duration::ZERO,
+            false => keep,
         };
-        self.open_effects
-            .get(keep, sum_all_open_effects(engine))
-            .await
+        let read = async { Ok((parked, sum_all_open_effects(engine).await?)) };
+        let found = self.open_effects.get(keep, longer, read).await;
+        found.map(|(_, sums)| sums)
     }
 }
 
@@ -60,16 +59,18 @@ impl<T> Default for Last<T> {
 }
 
 impl<T: Clone> Last<T> {
+    /// What was found, no older than `longer` has for it; that there was no answer is kept for `keep`.
     // The lock is held while the database is asked: those who come meanwhile wait for its answer,
     // and ask nothing.
     async fn get(
         &self,
         keep: Duration,
+        longer: impl Fn(&T) -> Duration,
         read: impl Future<Output = Result<T, StoreError>>,
     ) -> Option<T> {
         let mut last = self.0.lock().await;
         if let Some((at, found)) = &*last
-            && at.elapsed() < keep
+            && at.elapsed() < found.as_ref().map_or(keep, longer)
         {
             return found.clone();
         }

@@ -39,8 +39,8 @@ pub struct DeadLetterGroup {
     /// The task of `first_at`; missing in answers of older programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<TaskId>,
-    /// The version of the program that ran the last attempt of that task, of the 20 largest groups. Missing: it has none, or the
-    /// worker registry does not have the process any more.
+    /// The version of the program that ran the last attempt of that task, of the 20 largest groups. Missing: it has none, the
+    /// worker registry does not have the process any more, the task has a long past, or the caller may not see processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_program: Option<String>,
     /// The last submitted one of them.

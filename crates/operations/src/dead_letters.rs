@@ -79,13 +79,16 @@ impl Run for GroupDeadLetters {
             task_type: of_type,
             labels: labels_of(asked.label.iter().map(String::as_str))?,
             since: since.transpose()?,
-            ..Selection::of(cx.caller.tenant, statuses)
+            ..Selection::of(cx.caller.tenant.clone(), statuses)
         };
         let store = &cx.engine.ports.store;
         let mut found = groups(store, &selection).await?;
         if asked.with == Some(GroupsWith::Decisions) {
             bulk::add_last_decisions(store, &selection.tenant, &mut found.groups).await?;
-            add_first_programs(store, &mut found.groups).await?;
+            // Processes are shown to callers of the installation alone.
+            if cx.caller.is_of_installation() {
+                add_first_programs(store, &mut found.groups).await?;
+            }
         }
         Ok(found)
     }

@@ -31,12 +31,15 @@ macro_rules! ended {
     };
 }
 
+// One state after the other, by the index: joined to all of them the database would look at each open task.
 const PARKED: &str = concat!(
     with_the_time!(
-        "(SELECT now(), t.id, t.rev, t.updated_at FROM unnest(?) AS s (status) JOIN tasks t ON t.status = s.status AND "
+        "(SELECT now(), t.id, t.rev, t.updated_at FROM unnest(?) AS s (status) CROSS JOIN LATERAL
+           (SELECT t.id, t.rev, t.updated_at, t.task_type FROM tasks t WHERE t.status = s.status AND "
     ),
     open!(),
-    " JOIN unnest(?, ?, ?) AS y (task_type, at, task)
+    " OFFSET 0) t
+      JOIN unnest(?, ?, ?) AS y (task_type, at, task)
         ON y.task_type = t.task_type AND (t.updated_at, t.id) > (y.at, y.task)
       ORDER BY t.updated_at, t.id LIMIT ?)"
 );

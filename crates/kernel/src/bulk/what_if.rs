@@ -13,9 +13,9 @@ use counterstep_contracts::{StepNo, StepStatus, TaskId, TaskStatus};
 use counterstep_steps::task::AmountSums;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of tasks that are read, and how many of them at a time.
+/// Maximum number of tasks that are read, and how many of them at a time: with all that was handed in.
 pub(super) const MOST_RECORDS: usize = 1_000;
-const AT_ONCE: usize = 100;
+const AT_ONCE: usize = 25;
 
 /// Maximum number of tasks that are named because they differ.
 const UNUSUAL: usize = 10;

@@ -381,7 +381,7 @@ impl Engine {
         written.map(drop)
     }
 
-    /// Commits what `next` gives for each try until the store answers; `next` learns whether the answer to the one before was lost.
+    /// Commits what `next` gives for each try until the store answers; `next` gets whether the answer to the one before was lost.
     /// `true`: an answer was lost on the way.
     async fn until_answered<'a>(
         &self,

@@ -36,8 +36,8 @@ const MOST_LINES: u64 = 2_000;
 /// Maximum number of tasks whose rows one walk reads.
 const MOST_RECORDS: usize = 1_000;
 
-/// Tasks whose rows are read at a time.
-const AT_ONCE: usize = 100;
+/// Tasks whose rows are read at a time, with all that was handed in.
+const AT_ONCE: usize = 25;
 
 /// Reads at a time: the database reads one while another one is decoded.
 const READS: usize = 2;

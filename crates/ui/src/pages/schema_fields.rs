@@ -170,7 +170,11 @@ fn in_fields(
             name: format!("{name}.{field}"),
             label: field_label(field, of_field, is_required),
             is_required,
-            at_first: kept.map_or_else(|| of_field.default(), |kept| &kept[field]),
+            at_first: match (kept, typed.example) {
+                (Some(kept), _) => &kept[field],
+                (None, Some(_)) => of_field.default(),
+                (None, None) => &Value::Null,
+            },
         };
         if let Some(value) = of_one(form, &it, of_field) {
             found.insert(field.clone(), value);

@@ -89,7 +89,7 @@ pub(super) async fn part(visit: &PageRequest, name: &str) -> Markup {
                 }
             }
             (labels(visit, &asked, &found))
-            @if let Some(label) = &refused { p.quiet { "Tasks are not counted by " (label) ". These are all of them." } }
+            @if let Some(label) = &refused { p.quiet { "Tasks are not counted by " code { (label) } ": enter one of the labels above with a value. These are all tasks." } }
             (ended(&found))
             (chart(&asked, &found))
             (table_of_steps(visit, &asked, name, &found))
@@ -105,8 +105,10 @@ async fn of_type(
     asked: &mut Asked,
     name: &str,
 ) -> Option<(TypeDurations, Option<String>)> {
-    if let Some(found) = visit.find(&asked.call(name)).await {
-        return Some((found, None));
+    match visit.get(&asked.call(name)).await {
+        Ok(found) => return Some((found, None)),
+        Err(failed) if failed.problem().is_some_and(|it| it.status == 422) => {}
+        Err(_) => return None,
     }
     let refused = asked.label.take()?;
     let found = visit.find(&asked.call(name)).await?;
@@ -186,7 +188,7 @@ fn ended(found: &TypeDurations) -> Markup {
         }
         @match &found.counted_until {
             Some(until) => p.quiet { "The last task that the reconciler has counted ended " (ago(until)) "." },
-            None => p.quiet { "Nothing is counted yet: a reconciler does." },
+            None => p.quiet { "No task that has ended is counted yet: a reconciler counts them." },
         }
     }
 }

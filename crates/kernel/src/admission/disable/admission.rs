@@ -69,6 +69,9 @@ pub(crate) async fn admit(
     }
 }
 
+/// Looks at a row that others change, or whose write has no answer.
+const TRIES: u32 = 8;
+
 /// The row by which a submission that was let through as the probe still is it, under this id; `None`: its type has another probe, or
 /// none. The id may be another one by now: it is replaced in one write, since between two the type could stay closed by a probe that
 /// never comes.
@@ -79,7 +82,8 @@ async fn hand_over(
 ) -> Result<Option<TypeRow>, StoreError> {
     let old = probe.disabled.and_then(|disabled| disabled.probe);
     let old = old.map(|(task, _)| task);
-    loop {
+    let mut lost = None;
+    for _ in 0..TRIES {
         let rows = engine.ports.store.types().await?.rows.into_iter();
         let mut rows = rows.filter(|row| row.name == probe.name);
         let Some((disabled, mut row)) = rows.find_map(|row| Some((row.disabled?, row))) else {
@@ -99,10 +103,12 @@ async fn hand_over(
         match engine.ports.store.put_type(&row).await {
             Ok(true) => return Ok(Some(row)),
             // A revision conflict, or no answer: the row has the outcome.
-            Ok(false) | Err(StoreError::Unknown(_)) => {}
+            Ok(false) => {}
+            Err(error @ StoreError::Unknown(_)) => lost = Some(error),
             Err(error) => return Err(error),
         }
     }
+    lost.map_or(Ok(None), Err)
 }
 
 /// A probe that came to nothing before it was a task: the next submission may be one. Best

@@ -183,6 +183,9 @@ async fn named(
     Ok(store.documents(&query).await?.rows)
 }
 
+/// Documents that are read at a time: of a label each has many histograms.
+const AT_ONCE: usize = 100;
+
 /// The durations that people ask for.
 #[derive(Debug, Clone)]
 pub struct DurationsOf<'a> {
@@ -208,17 +211,7 @@ pub async fn durations(
     store: &Store,
     query: &DurationsOf<'_>,
 ) -> Result<TypeDurations, StoreError> {
-    let (mut hours, counted_until) = hours(store, query).await?;
-    let mut values = BTreeSet::new();
-    if let Some((_, value)) = query.label {
-        values.extend(
-            hours
-                .iter()
-                .flat_map(|(_, hour)| hour.values.keys().cloned()),
-        );
-        let of_value = |(number, mut hour): (i64, Hour)| Some((number, hour.values.remove(value)?));
-        hours = hours.into_iter().filter_map(of_value).collect();
-    }
+    let (hours, values, counted_until) = hours(store, query).await?;
     let mut whole = Hour::default();
     let mut views = Vec::new();
     for (number, hour) in &hours {
@@ -244,11 +237,12 @@ pub async fn durations(
     })
 }
 
-/// Hours that have tasks, by their numbers, and when the last task ended that is counted.
+/// Hours that have tasks, by their numbers; of a label the values that they have, as many as an hour may have; and when the last task
+/// ended that is counted.
 async fn hours(
     store: &Store,
     query: &DurationsOf<'_>,
-) -> Result<(Vec<(i64, Hour)>, Option<DbTime>), StoreError> {
+) -> Result<(Vec<(i64, Hour)>, BTreeSet<String>, Option<DbTime>), StoreError> {
     let ((rev, position), now) = position(store, query.task_type).await?;
     let last = hour_of(query.until.unwrap_or(now).min(now));
     let kept = now.earlier(KEPT);
@@ -259,17 +253,28 @@ async fn hours(
         Some((label, _)) => name_by_label(query.task_type, hour, label),
     });
     let names: Vec<String> = names.collect();
-    let rows = match names.is_empty() {
-        true => Vec::new(),
-        false => named(store, query.tenant, names).await?,
-    };
-    let hours = rows
-        .iter()
-        .filter_map(|row| Some((hour_in(&row.name)?, readable(row)?)));
-    let mut hours: Vec<(i64, Hour)> = hours.collect();
+    let (mut hours, mut values) = (Vec::new(), BTreeSet::new());
+    for names in names.chunks(AT_ONCE) {
+        for row in named(store, query.tenant, names.to_vec()).await? {
+            let (Some(number), Some(mut hour)) = (hour_in(&row.name), readable(&row)) else {
+                continue;
+            };
+            if let Some((_, value)) = query.label {
+                let of_value = hour.values.remove(value);
+                let others = hour.values.into_keys();
+                values.extend(others.take(MOST_LABEL_VALUES.saturating_sub(values.len())));
+                hours.extend(of_value.map(|it| (number, it)));
+            } else {
+                hours.push((number, hour));
+            }
+        }
+    }
+    if let Some((_, value)) = query.label.filter(|_| !hours.is_empty()) {
+        values.insert(value.to_owned());
+    }
     hours.sort_by_key(|(number, _)| *number);
     let counted = position.filter(|_| rev != Rev(0));
-    Ok((hours, counted.map(|it| it.at)))
+    Ok((hours, values, counted.map(|it| it.at)))
 }
 
 #[cfg(test)]

@@ -192,7 +192,7 @@ fn signal(can: &OperatorMove, found: &Found, form: &mut Form<'_>) -> Option<Valu
     let declared = found.declaration.as_ref();
     let schema = declared.and_then(|it| it["signals"].get(step));
     let Some(schema) = schema else {
-        return form.json(WHOLE_BODY, label(WHOLE_BODY, can), "{}", true);
+        return form.json(WHOLE_BODY, label(WHOLE_BODY, can), "", true);
     };
     let legend = html! { "Answer for " code { (step) } };
     let typed = Typed {
@@ -201,7 +201,13 @@ fn signal(can: &OperatorMove, found: &Found, form: &mut Form<'_>) -> Option<Valu
         // What one press sends is an answer: a person enters it.
         example: None,
     };
-    schema_fields::value(form, WHOLE_BODY, &legend, typed, None)
+    let body = schema_fields::value(form, WHOLE_BODY, &legend, typed, None);
+    if form.is_sent() && body.as_ref().is_some_and(|it| *it == json!({})) {
+        let why =
+            format!("`{WHOLE_BODY}` is empty; expected a value in one of its fields at least");
+        form.refuse(ProblemCode::InvalidRequest, why);
+    }
+    body
 }
 
 fn label(field: &str, can: &OperatorMove) -> Markup {

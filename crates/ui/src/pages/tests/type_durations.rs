@@ -59,7 +59,7 @@ async fn the_page_of_a_type_has_durations_by_a_label() {
         .await
         .html;
     for part in [
-        "Tasks are not counted by order=7.",
+        "Tasks are not counted by <code>order=7</code>: enter",
         "How long tasks that completed took",
     ] {
         assert!(odd.contains(part), "{part}: {odd}");
