@@ -1016,7 +1016,8 @@ _DeadLetterGroupMay = TypedDict(
         #: The task of `first_at`; missing in answers of older programs.
         "first": "Optional[TaskId]",
         #: The version of the program that ran the last attempt of that task, of the 20 largest groups. Missing: it
-        #: has none, or the worker registry does not have the process any more.
+        #: has none, the worker registry does not have the process any more, the task has a long past, or the
+        #: caller may not see processes.
         "first_program": "Optional[str]",
         #: What was last decided about tasks of this cause as one operation, of the 20 largest groups.
         "last_decision": "Optional[PastDecision]",

@@ -733,7 +733,8 @@ export interface DeadLetterGroup {
   first?: TaskId | null;
   /**
    * The version of the program that ran the last attempt of that task, of the 20 largest groups. Missing: it has
-   * none, or the worker registry does not have the process any more.
+   * none, the worker registry does not have the process any more, the task has a long past, or the caller may not
+   * see processes.
    */
   first_program?: string | null;
   /** What was last decided about tasks of this cause as one operation, of the 20 largest groups. */
