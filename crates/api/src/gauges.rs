@@ -3,7 +3,7 @@
 
 use counterstep_contracts::open_effects::OpenEffectSums;
 use counterstep_kernel::Engine;
-use counterstep_kernel::operator::sum_all_open_effects;
+use counterstep_kernel::operator::sum_parked_open_effects;
 use counterstep_kernel::ports::StoreError;
 use counterstep_kernel::status::{self, InstallationFigures};
 use std::time::Duration;
@@ -35,7 +35,7 @@ impl Gauges {
         self.installation.get(keep, |_| keep, figures).await
     }
 
-    /// Open effects of all tenants, where so many tasks are parked.
+    /// Open effects of the parked tasks of all tenants, where so many are parked.
     pub(crate) async fn open_effects(
         &self,
         engine: &Engine,
@@ -46,7 +46,7 @@ impl Gauges {
             true => keep * OPEN_EFFECTS,
             false => keep,
         };
-        let read = async { Ok((parked, sum_all_open_effects(engine).await?)) };
+        let read = async { Ok((parked, sum_parked_open_effects(engine).await?)) };
         let found = self.open_effects.get(keep, longer, read).await;
         found.map(|(_, sums)| sums)
     }

@@ -188,7 +188,7 @@ fn add_open_effects(registry: &mut Registry, sums: &OpenEffectSums) {
         }
         *counts.entry(labels).or_default() += number(it.effects);
     }
-    let help = "What steps have done outside and nothing has taken back, of the newest tasks at rest, by kind, type and service";
+    let help = "What steps have done outside and nothing has taken back, of the newest parked tasks, by kind, type and service";
     add_numbers(registry, "open_effects", help, counts);
     let help = "Sum of the declared amounts of these";
     add_numbers(registry, "open_effects_amount", help, amounts);

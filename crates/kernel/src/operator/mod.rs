@@ -16,8 +16,8 @@ pub use deploy::check_deploy;
 pub(crate) use known_records::known_records;
 pub use moves::{Taken, taken};
 pub use open_effects::{
-    STATES as OPEN_EFFECT_STATES, list_open_effects, open_effects, sum_all_open_effects,
-    sum_open_effects,
+    STATES as OPEN_EFFECT_STATES, list_open_effects, open_effects, sum_open_effects,
+    sum_parked_open_effects,
 };
 pub use set_recoveries::{Recount, recount, set_recoveries};
 pub use settle::{OfBulk, OperatorError, Resolution, Retrial, go_on, resolve, retry, settle};

@@ -323,12 +323,13 @@ pub async fn sum_open_effects(
     sum(engine, selection, false).await
 }
 
-/// The same of all tenants, for metrics.
+/// The same of the parked tasks of all tenants, for metrics: an index has those. Those that have ended are looked at by tenant.
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn sum_all_open_effects(engine: &Engine) -> Result<OpenEffectSums, StoreError> {
-    let of_all = Selection::of(Tenant::default(), STATES.to_vec());
+pub async fn sum_parked_open_effects(engine: &Engine) -> Result<OpenEffectSums, StoreError> {
+    let parked = STATES.into_iter().filter(|it| it.is_parked());
+    let of_all = Selection::of(Tenant::default(), parked.collect());
     sum(engine, &of_all, true).await
 }
 
@@ -380,6 +381,9 @@ async fn sum(
             statuses,
             ..selection.clone()
         };
+        if of_states.statuses.is_empty() {
+            continue;
+        }
         let mut walk = Walk {
             all_tenants,
             ..walk(engine, &of_states)
