@@ -57,7 +57,7 @@ impl Asked {
     /// The call that has it.
     fn call(&self, name: &str) -> String {
         let path = format!("/api/task-types/{}/durations", kebab_case(name));
-        let call = Address::new(path).with("since", &rfc3339(first_of(self) * HOUR));
+        let call = Address::new(path).with("since", rfc3339(first_of(self) * HOUR));
         call.with_some("label", self.label.as_deref()).text()
     }
 }
