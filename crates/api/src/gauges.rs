@@ -42,12 +42,12 @@ impl Gauges {
         keep: Duration,
         parked: u64,
     ) -> Option<OpenEffectSums> {
-        let longer = |(before, _): &(u64, _)| match *before == parked {
+        let keep_found = |(before, _): &(u64, _)| match *before == parked {
             true => keep * OPEN_EFFECTS,
             false => keep,
         };
         let read = async { Ok((parked, sum_parked_open_effects(engine).await?)) };
-        let found = self.open_effects.get(keep, longer, read).await;
+        let found = self.open_effects.get(keep, keep_found, read).await;
         found.map(|(_, sums)| sums)
     }
 }
@@ -59,18 +59,18 @@ impl<T> Default for Last<T> {
 }
 
 impl<T: Clone> Last<T> {
-    /// What was found, no older than `longer` has for it; that there was no answer is kept for `keep`.
+    /// What `read` finds. It is kept for `keep_found`; that there was no answer, for `keep`.
     // The lock is held while the database is asked: those who come meanwhile wait for its answer,
     // and ask nothing.
     async fn get(
         &self,
         keep: Duration,
-        longer: impl Fn(&T) -> Duration,
+        keep_found: impl Fn(&T) -> Duration,
         read: impl Future<Output = Result<T, StoreError>>,
     ) -> Option<T> {
         let mut last = self.0.lock().await;
         if let Some((at, found)) = &*last
-            && at.elapsed() < found.as_ref().map_or(keep, longer)
+            && at.elapsed() < found.as_ref().map_or(keep, keep_found)
         {
             return found.clone();
         }

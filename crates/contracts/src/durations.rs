@@ -1,5 +1,5 @@
-//! How long the tasks of a type and their steps took, and how tasks ended or were parked, by the hour. Times are RFC 3339 in UTC. Must not know where
-//! that is counted.
+//! How long the tasks of a type and their steps took, and how tasks ended or were parked, by the hour. Times are RFC 3339 in UTC. Must
+//! not know where that is counted.
 
 use crate::ids::TaskId;
 use crate::state::TaskStatus;

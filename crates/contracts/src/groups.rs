@@ -24,7 +24,7 @@ pub struct DeadLetterGroup {
     /// What blocks them now.
     #[serde(default)]
     pub cause: Cause,
-    /// What the text of their failure says beside it, with `#` in place of ids, numbers and times.
+    /// What the text of their failure has beside it, with `#` in place of ids, numbers and times.
     pub text: String,
     /// How many there are.
     pub count: u64,

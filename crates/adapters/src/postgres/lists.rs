@@ -106,8 +106,8 @@ fn range(query: &TaskQuery) -> (Uuid, Uuid) {
 }
 
 /// A page of a query that [searches](TaskQuery::searches) nothing. Rows with a
-/// state that only a newer program knows are skipped. Without a tenant, as metrics read parked
-/// tasks and no other route, filters are looked at row by row.
+/// state that only a newer program knows are skipped. Without a tenant filters are looked at row by row: the one route without is
+/// that of metrics, which reads parked tasks.
 pub(super) fn list(query: &TaskQuery) -> Result<Statement<'_, LineTypes>, Fault> {
     let (states, of_type) = (states(query), type_of(query)?);
     let (before, from) = range(query);

@@ -1,9 +1,11 @@
 //! Dead letters in numbers over HTTP: their groups, operations on many of them, and each refusal.
 
+use crate::access::{ask, key, locked};
 use crate::site::{Site, eventually};
+use counterstep_contracts::access::Role;
 use counterstep_contracts::bulk::{BulkAction, BulkPreview, BulkStatus, BulkView};
 use counterstep_contracts::groups::DeadLetterGroups;
-use counterstep_contracts::http::{AuditTrail, Page, TaskView};
+use counterstep_contracts::http::{Accepted, AuditTrail, Page, TaskView};
 use counterstep_contracts::open_effects::{OpenEffectKind, OpenEffectSums, OpenEffects};
 use counterstep_contracts::pace::{BulkTask, PausedFor};
 use counterstep_contracts::{Host, TaskId, TaskStatus};
@@ -377,6 +379,25 @@ async fn a_group_has_its_first_task_and_the_program_that_ran_it_while_the_regist
     assert_eq!(forgotten.await.expect("an answer"), 1);
     let found = group().await;
     assert_eq!((found.first, found.first_program), (Some(first), None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_of_one_tenant_sees_no_version_of_a_program() {
+    let site = locked().await;
+    let _worker = site.run_host(Host::Worker);
+    let path = "/api/dead-letters/groups?with=decisions";
+    for (tenant, sees) in [("acme", false), ("default", true)] {
+        let (key, _) = key(&site, tenant, Role::Admin).await;
+        let sent = ask(&site, &key, "POST", "/api/tasks/asks-a-person", "{}").await;
+        let task = sent.json::<Accepted>(202).task_id;
+        let found = eventually("it is parked", || async {
+            let found: DeadLetterGroups = ask(&site, &key, "GET", path, "").await.json(200);
+            found.groups.into_iter().next().ok_or("none yet".to_owned())
+        });
+        let found = found.await;
+        assert_eq!(found.first, Some(task), "{tenant}");
+        assert_eq!(found.first_program.is_some(), sees, "{tenant}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,14 +3,11 @@
 //! as it has the process. Must not change a task.
 
 use super::groups::LARGEST;
-use crate::journal::{Fold, JournalWalk};
+use crate::journal::{Fold, short_past};
 use crate::ports::{Store, StoreError};
-use counterstep_contracts::TaskId;
+use crate::record::History;
 use counterstep_contracts::groups::DeadLetterGroup;
 use std::collections::HashMap;
-
-/// Maximum number of rows that are read of a task.
-const ROWS: u32 = 500;
 
 /// Adds to the largest groups the version of the program that ran the last attempt of the first task of each, where the worker
 /// registry has the process still. Reads the registry once, and the past of one task of each group.
@@ -28,33 +25,18 @@ pub async fn add_first_programs(
     let programs: HashMap<_, _> = workers.map(|it| (it.row.id, it.row.program)).collect();
     for group in groups.iter_mut().take(LARGEST) {
         let Some(task) = group.first else { continue };
-        let worker = match last_worker(store, task).await {
-            Err(error) if !error.may_pass() => {
-                tracing::error!(%task, %error, "the past of a parked task cannot be read");
-                continue;
-            }
-            worker => worker?,
-        };
+        let past = short_past(store, task, Fold::with_history(task)).await?;
+        let worker = past.and_then(|it| last_worker(&it.into_history()));
         let program = worker.and_then(|it| programs.get(&it));
         group.first_program = program.cloned();
     }
     Ok(())
 }
 
-/// The process whose change has started the last attempt. `None`: there was none, or the task has a very long past.
-async fn last_worker(store: &Store, task: TaskId) -> Result<Option<String>, StoreError> {
-    let (mut fold, mut actors) = (Fold::new(task), HashMap::new());
-    let mut walk = JournalWalk::of(store, Some(task.to_string()));
-    for _ in 0..ROWS {
-        let Some(row) = walk.next().await? else {
-            let last = fold.attempts().last().map(|it| it.change_id);
-            return Ok(last.and_then(|it| actors.remove(&it)));
-        };
-        if let Some(row) = row.journal_row() {
-            // Damage is for the check of the audit.
-            drop(fold.push_damaged(&row));
-            actors.insert(row.change_id, row.actor);
-        }
-    }
-    Ok(None)
+/// The process whose change has started the last attempt.
+fn last_worker(past: &History) -> Option<String> {
+    let last = past.attempts.last()?;
+    let mut audit = past.audit.iter();
+    let start = audit.find(|row| row.change_id == last.change_id)?;
+    Some(start.entry.actor.clone())
 }

@@ -8,9 +8,9 @@ use crate::ports::{
     Document, DocumentChange, DocumentKind, DocumentQuery, DocumentWrite, Store, StoreError,
 };
 use crate::times::rfc3339;
+use counterstep_contracts::schedule::{NAME, is_name};
 use counterstep_contracts::view::{MOST_VIEWS, SavedView, ViewSpec};
 use counterstep_contracts::{Rev, Tenant};
-use counterstep_steps::schedule::{NAME, is_name};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

@@ -26,7 +26,7 @@ pub use fold::{Fold, JournalError, JournalRow};
 pub use past::task_at;
 pub use plaintext::plaintext_in;
 pub use walk::JournalWalk;
-pub(crate) use walk::history;
+pub(crate) use walk::{history, short_past};
 
 /// The form of the rows that this program writes. A row of a newer form is left alone. In form 1
 /// the name of an event implied nothing; it is read as ever. Up to form 2 an error was one text; a

@@ -10,6 +10,9 @@ use std::vec;
 /// Maximum number of rows per page: few, since each may hold a whole request or output.
 const PAGE: u32 = 100;
 
+/// Maximum number of rows of a past that is read beside others.
+const SHORT: u32 = 500;
+
 /// A walk along the rows of journals.
 #[derive(Debug)]
 pub struct JournalWalk<'a> {
@@ -99,4 +102,27 @@ pub(crate) async fn history(storage: &dyn Storage, task: TaskId) -> Result<Histo
         }
     }
     Ok(fold.into_history())
+}
+
+/// The rows of a task, added to `fold`. `None`: they cannot be read here, or there are more than 500.
+pub(crate) async fn short_past(
+    store: &Store,
+    task: TaskId,
+    mut fold: Fold,
+) -> Result<Option<Fold>, StoreError> {
+    let mut walk = JournalWalk::of(store, Some(task.to_string()));
+    for _ in 0..SHORT {
+        match walk.next().await {
+            Ok(Some(row)) => {
+                if let Some(row) = row.journal_row() {
+                    // Damage is for the check of the audit. It hides no other row.
+                    drop(fold.push_damaged(&row));
+                }
+            }
+            Ok(None) => return Ok(Some(fold)),
+            Err(error) if error.may_pass() => return Err(error),
+            Err(_) => return Ok(None),
+        }
+    }
+    Ok(None)
 }

@@ -381,6 +381,7 @@ async fn sum(
             statuses,
             ..selection.clone()
         };
+        // A selection without states is of all of them.
         if of_states.statuses.is_empty() {
             continue;
         }

@@ -10,8 +10,9 @@ use crate::ports::{DocumentKind, Documents, ScheduleQuery, ScheduleRow, StoreErr
 use crate::record::DbTime;
 use crate::task::RequestError;
 use counterstep_contracts::http::Accepted;
+use counterstep_contracts::schedule::{NAME, is_name};
 use counterstep_contracts::{Overlap, ScheduleOrigin, ScheduleSpec, TaskId, Tenant};
-use counterstep_steps::schedule::{self, NAME, check, is_name};
+use counterstep_steps::schedule::{self, check};
 use futures::future::BoxFuture;
 use serde_json::json;
 

@@ -5,7 +5,6 @@ mod cron;
 mod declared;
 mod next_time;
 
-pub use counterstep_contracts::schedule::{NAME, is_name};
 pub use cron::{Cron, CronError};
 pub use declared::{Schedule, ScheduleMistake, check};
 pub use next_time::{Stored, When, read, read_stored};

@@ -9,6 +9,7 @@ use crate::schedule::{self, Schedule, ScheduleMistake};
 use crate::state::{MissingState, NotMade, States};
 use counterstep_contracts::declaration::NamedPolicy;
 use counterstep_contracts::overrides::OTHERS;
+use counterstep_contracts::schedule::{NAME, is_name};
 use counterstep_contracts::{Host, Retention, ScheduleSpec, StepDecl, UndoDecl};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -320,8 +321,8 @@ impl Registry {
             name: name.clone(),
             why,
         };
-        if !schedule::is_name(&name) {
-            return Err(mistake(schedule::NAME.to_owned()));
+        if !is_name(&name) {
+            return Err(mistake(NAME.to_owned()));
         }
         task_type.clone_into(&mut spec.task_type);
         let at = |error: RequestError| mistake(format!("{}: {}", error.pointer, error.message));

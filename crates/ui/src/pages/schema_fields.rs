@@ -17,7 +17,8 @@ pub(super) struct Typed<'a> {
     /// What the references of its schema lead into.
     pub(super) document: &'a Value,
     pub(super) schema: &'a Value,
-    /// A value of it, to begin with where it is entered as JSON.
+    /// A value of it, to begin with where it is entered as JSON. `None`: nothing is preset, defaults included, and what was left empty
+    /// is refused.
     pub(super) example: Option<&'a Value>,
 }
 
@@ -181,6 +182,10 @@ fn in_fields(
         }
     }
     form.group(before, label);
+    if typed.example.is_none() && found.is_empty() && form.is_sent() {
+        let why = format!("`{name}` is empty; expected a value in one of its fields at least");
+        form.refuse(ProblemCode::InvalidRequest, why);
+    }
     Some(Value::Object(found))
 }
 

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::documents::{read_document, write_document};
 use crate::engine::Engine;
-use crate::journal::{Fold, JournalWalk};
+use crate::journal::{Fold, short_past};
 use crate::ports::{
     Document, DocumentChange, DocumentQuery, DocumentWrite, DocumentsPut, RevisionsOf, SEEN_WITHIN,
     Store, StoreError, TaskLine, TaskRevision,
@@ -26,9 +26,6 @@ const MOST: u64 = 100_000;
 /// Of how many tasks of a tenant and a page the steps are looked at, and of how many in a pass: each is a read of a journal.
 const STEPS_OF_PAGE: usize = 20;
 const STEPS_OF_PASS: usize = 1_000;
-
-/// Maximum number of rows of a journal that is read for its steps.
-const ROWS: u32 = 500;
 
 /// Maximum number of documents that are deleted in a pass.
 const FORGOTTEN: u32 = 500;
@@ -174,24 +171,17 @@ async fn ended_hours<'a>(
     shutdown: &CancelToken,
 ) -> Result<Hours<'a>, StoreError> {
     let (store, labels) = (&engine.ports.store, &engine.settings.metrics_labels);
-    let times: HashMap<TaskId, DbTime> = ended.iter().map(|it| (it.task, it.at)).collect();
-    let ids: Vec<TaskId> = ended.iter().map(|it| it.task).collect();
     let mut hours = Hours::by(labels);
     let mut looked_at = HashMap::<Tenant, usize>::new();
-    for line in store.lines(&ids).await? {
-        let at = line
-            .finished_at
-            .filter(|at| times.get(&line.task) == Some(at));
-        // One that was undone meanwhile with its parent counts where that has ended.
-        let Some(at) = at.filter(|_| line.status.is_terminal()) else {
-            continue;
-        };
+    // One that was undone meanwhile with its parent counts where that has ended.
+    let ended_at = |line: &TaskLine| line.finished_at.filter(|_| line.status.is_terminal());
+    for (line, at) in unchanged(store, ended, ended_at).await? {
         let hour = hours.add(&line, at);
         let of_tenant = looked_at.entry(line.tenant).or_default();
         if *of_tenant < STEPS_OF_PAGE && *steps_left > 0 && !shutdown.is_cancelled() {
             *of_tenant += 1;
             *steps_left -= 1;
-            if let Some(fold) = journal(store, line.task).await? {
+            if let Some(fold) = short_past(store, line.task, Fold::new(line.task)).await? {
                 hour.add_steps(&fold);
             }
         }
@@ -237,18 +227,29 @@ async fn parked_hours<'a>(
     parked: &[TaskRevision],
 ) -> Result<Hours<'a>, StoreError> {
     let (store, labels) = (&engine.ports.store, &engine.settings.metrics_labels);
-    let times: HashMap<TaskId, DbTime> = parked.iter().map(|it| (it.task, it.at)).collect();
-    let ids: Vec<TaskId> = parked.iter().map(|it| it.task).collect();
     let mut hours = Hours::by(labels);
-    for line in store.lines(&ids).await? {
-        let at = line.updated_at;
-        // One that went on meanwhile counts where it comes to rest.
-        if !line.status.is_parked() || times.get(&line.task) != Some(&at) {
-            continue;
-        }
+    // One that went on meanwhile counts where it comes to rest.
+    let parked_at = |line: &TaskLine| line.status.is_parked().then_some(line.updated_at);
+    for (line, at) in unchanged(store, parked, parked_at).await? {
         hours.add(&line, at);
     }
     Ok(hours)
+}
+
+/// The tasks of a page that are still as they were found, with the time by which they were.
+async fn unchanged(
+    store: &Store,
+    page: &[TaskRevision],
+    time_of: impl Fn(&TaskLine) -> Option<DbTime>,
+) -> Result<Vec<(TaskLine, DbTime)>, StoreError> {
+    let times: HashMap<TaskId, DbTime> = page.iter().map(|it| (it.task, it.at)).collect();
+    let ids: Vec<TaskId> = page.iter().map(|it| it.task).collect();
+    let lines = store.lines(&ids).await?.into_iter();
+    let same = lines.filter_map(|line| {
+        let at = time_of(&line)?;
+        (times.get(&line.task) == Some(&at)).then_some((line, at))
+    });
+    Ok(same.collect())
 }
 
 /// How many of a page are counted: none, if another process has counted them.
@@ -301,26 +302,6 @@ fn readable_position(document: &Document, now: DbTime) -> Option<Position> {
         );
     }
     position
-}
-
-/// What a task has done. `None`: it cannot be read here, or it is very long.
-async fn journal(store: &Store, task: TaskId) -> Result<Option<Fold>, StoreError> {
-    let mut fold = Fold::new(task);
-    let mut walk = JournalWalk::of(store, Some(task.to_string()));
-    for _ in 0..ROWS {
-        match walk.next().await {
-            Ok(Some(row)) => {
-                if let Some(row) = row.journal_row() {
-                    // Damage is for the check of the audit. It hides no other row.
-                    drop(fold.push_damaged(&row));
-                }
-            }
-            Ok(None) => return Ok(Some(fold)),
-            Err(error) if error.may_pass() => return Err(error),
-            Err(_) => return Ok(None),
-        }
-    }
-    Ok(None)
 }
 
 /// The hours with what was counted before.

@@ -281,3 +281,30 @@ fn words_of_which_some_are_described_are_a_choice_of_all() {
     let (.., shown) = held(&mixed, None, None);
     assert!(shown.contains("<textarea id=\"r\""), "{shown}");
 }
+
+#[test]
+fn where_a_person_answers_nothing_is_preset_and_what_was_left_empty_is_refused() {
+    let of = json!({"type": "object", "properties": {
+        "approved": {"type": "boolean", "default": false}, "note": {"type": ["string", "null"]},
+    }});
+    let typed = Typed {
+        document: &of,
+        schema: &of,
+        example: None,
+    };
+    let answered = |approved: &str| {
+        let all = [("r.approved", approved), ("r.note", "")];
+        let all = all.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let sent = Fields::of_pairs(all.to_vec());
+        let mut form = Form::of(Some(&sent));
+        let found = value(&mut form, "r", &html! {}, typed, None);
+        (found, form.why_not().map(str::to_owned))
+    };
+    let mut opened = Form::of(None);
+    let _ = value(&mut opened, "r", &html! {}, typed, None);
+    let shown: String = opened.shown().iter().map(|it| it.0.clone()).collect();
+    assert!(!shown.contains("\"false\" selected"), "{shown}");
+    let (_, why) = answered("");
+    assert!(why.is_some_and(|it| it.starts_with("`r` is empty")));
+    assert_eq!(answered("false"), (Some(json!({"approved": false})), None));
+}

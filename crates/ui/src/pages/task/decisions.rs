@@ -201,13 +201,7 @@ fn signal(can: &OperatorMove, found: &Found, form: &mut Form<'_>) -> Option<Valu
         // What one press sends is an answer: a person enters it.
         example: None,
     };
-    let body = schema_fields::value(form, WHOLE_BODY, &legend, typed, None);
-    if form.is_sent() && body.as_ref().is_some_and(|it| *it == json!({})) {
-        let why =
-            format!("`{WHOLE_BODY}` is empty; expected a value in one of its fields at least");
-        form.refuse(ProblemCode::InvalidRequest, why);
-    }
-    body
+    schema_fields::value(form, WHOLE_BODY, &legend, typed, None)
 }
 
 fn label(field: &str, can: &OperatorMove) -> Markup {
