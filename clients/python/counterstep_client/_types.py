@@ -1004,7 +1004,7 @@ class _DeadLetterGroupMust(TypedDict):
     last_at: str
     #: Their type's declared name.
     task_type: str
-    #: What the text of their failure says beside it, with `#` in place of ids, numbers and times.
+    #: What the text of their failure has beside it, with `#` in place of ids, numbers and times.
     text: str
 
 

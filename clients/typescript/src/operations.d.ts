@@ -725,7 +725,7 @@ export interface DeadLetterGroup {
   last_at: string;
   /** Their type's declared name. */
   task_type: string;
-  /** What the text of their failure says beside it, with `#` in place of ids, numbers and times. */
+  /** What the text of their failure has beside it, with `#` in place of ids, numbers and times. */
   text: string;
   /** The class of their failure, where they have one. */
   class?: string | null;

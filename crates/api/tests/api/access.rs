@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-const NOTE: &str = r#"{"text":"hello"}"#;
+pub(crate) const NOTE: &str = r#"{"text":"hello"}"#;
 
 /// A site that lets in holders of keys alone.
 pub(crate) async fn locked() -> Site {

@@ -1,6 +1,6 @@
 //! Dead letters in numbers over HTTP: their groups, operations on many of them, and each refusal.
 
-use crate::access::{ask, key, locked};
+use crate::access::{NOTE, ask, key, locked};
 use crate::site::{Site, eventually};
 use counterstep_contracts::access::Role;
 use counterstep_contracts::bulk::{BulkAction, BulkPreview, BulkStatus, BulkView};
@@ -388,7 +388,7 @@ async fn a_caller_of_one_tenant_sees_no_version_of_a_program() {
     let path = "/api/dead-letters/groups?with=decisions";
     for (tenant, sees) in [("acme", false), ("default", true)] {
         let (key, _) = key(&site, tenant, Role::Admin).await;
-        let sent = ask(&site, &key, "POST", "/api/tasks/asks-a-person", "{}").await;
+        let sent = ask(&site, &key, "POST", "/api/tasks/asks-a-person", NOTE).await;
         let task = sent.json::<Accepted>(202).task_id;
         let found = eventually("it is parked", || async {
             let found: DeadLetterGroups = ask(&site, &key, "GET", path, "").await.json(200);
